@@ -3,6 +3,7 @@
 use super::discovery::refusal;
 use super::output::Sink;
 use super::slots::{Listing, Slots};
+use super::status::Ending;
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -31,25 +32,32 @@ pub struct Notes {
 pub enum First {
     /// They are there.
     There(Growth),
-    /// The launcher got this signal.
-    Signalled(i32),
+    /// They didn't come, and nothing was begun.
+    Over(Ending),
 }
 
 impl First {
-    /// Waits until there are slots for all ranks that the job begins with.
+    /// Waits until there are slots for all ranks that the job begins with, in a run that began then.
     ///
     /// # Errors
     /// `MembersMissing` when they don't come in time; `BadArgument` when another host is named.
-    pub fn wait(options: &Options, sink: &Sink, receiver: &Receiver<LauncherEvent>) -> Result<First, Error> {
+    pub fn wait(
+        options: &Options,
+        began: Instant,
+        sink: &Sink,
+        receiver: &Receiver<LauncherEvent>,
+    ) -> Result<First, Error> {
         let (world, most) = (options.world, options.most_ranks());
         let Some(script) = &options.discovery else {
             return Ok(First::There(Growth::new(Slots::new(most, world))));
         };
-        let (until, mut notes) = (Instant::now() + options.members, Notes::default());
+        let (members_until, mut notes) = (Instant::now() + options.members, Notes::default());
+        let over = options.timeout.map(|limit| began + limit);
+        let until = over.map_or(members_until, |over| over.min(members_until));
         let mut seen = String::from("it has not answered");
         while let Ok(event) = receiver.recv_deadline(until) {
             match event {
-                LauncherEvent::Signal(signal) => return Ok(First::Signalled(signal)),
+                LauncherEvent::Signal(signal) => return Ok(First::Over(Ending::Signalled(signal))),
                 LauncherEvent::Listed(Ok(Listing { elsewhere, .. })) if !elsewhere.is_empty() => {
                     return Err(Error::new(Code::BadArgument, refusal(&elsewhere[0])));
                 }
@@ -66,6 +74,14 @@ impl First {
                 }
                 _ => {}
             }
+        }
+        if let Some(limit) = options.timeout.filter(|_| over == Some(until)) {
+            return Ok(First::Over(Ending::TimedOut(format!(
+                "the run took longer than --timeout {} s; --discovery {} was to name slots for {world} ranks; {seen}. \
+                 Begin with fewer ranks (-n), or wait longer",
+                limit.as_secs_f64(),
+                script.display()
+            ))));
         }
         Err(Error::new(
             Code::MembersMissing,

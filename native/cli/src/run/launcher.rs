@@ -88,6 +88,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let io = |what: &'static str| {
         move |cause: io::Error| Error::new(Code::Io, format!("the launcher can't {what}: {cause}"))
     };
+    let began = Instant::now();
     rejoin_agent::logging::level(&options.log)?;
     let (sender, receiver) = unbounded();
     watch_signals(sender.clone()).map_err(io("watch for signals"))?;
@@ -104,9 +105,12 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     if let Some(script) = &options.discovery {
         super::discovery::watch(script, sender.clone())?;
     }
-    let growth = match First::wait(options, &sink, &receiver)? {
+    let growth = match First::wait(options, began, &sink, &receiver)? {
         First::There(growth) => growth,
-        First::Signalled(signal) => return Ok(Ending::Signalled(signal).status()),
+        First::Over(ending) => {
+            sink.say(&ending.reason());
+            return Ok(ending.status());
+        }
     };
     let Ready { world, tracker, store, secret, attempts, place } = match &options.joining {
         Some(joining) => Ready::joined(options, joining, &sink, &sender)?,
@@ -158,7 +162,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
         attempts,
         readers: Vec::new(),
-        timers: Vec::new(),
+        timers: options.timeout.map(|limit| (began + limit, Due::TimedOut)).into_iter().collect(),
         fired: BTreeSet::new(),
         starved: None,
         joined: false,
@@ -171,9 +175,6 @@ pub fn run(options: &Options) -> Result<u8, Error> {
 
 impl Run<'_> {
     fn drive(mut self, receiver: &Receiver<LauncherEvent>) -> u8 {
-        if let Some(limit) = self.options.timeout {
-            self.after(limit, Due::TimedOut);
-        }
         for (rank, attempt) in self.attempts.clone() {
             if self.ending.is_none() {
                 self.start(rank, attempt);

@@ -213,3 +213,13 @@ fn a_run_that_is_not_given_its_first_slots_in_time_ends_with_how_many_there_were
     let ran = refused(&["-n", "2", "--min", "2", "--discovery", &script, "--members", "5s"], 1);
     ran.says("MEMBERS_MISSING").says("was to name slots for 2 ranks within 5 s (--members); it named 1");
 }
+
+#[test]
+fn the_limit_of_a_run_counts_while_its_first_slots_are_waited_for() {
+    let slots = Slots::of(1);
+    let script = slots.script().display().to_string();
+    // Without it the wait would end after --members, with another status.
+    let options = ["run", "--timeout", "2s", "-n", "2", "--min", "2", "--discovery", &script, "--members", "40s"];
+    let ran = finish(rejoin(&options).args(["--", "true"])).ended(124);
+    ran.says("the run took longer than --timeout 2 s; --discovery ").says("it named 1");
+}

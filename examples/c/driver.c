@@ -39,7 +39,8 @@ static int train(rejoin_communicator *ranks, int waits_to_be_killed) {
         double sums[2] = {0, 1000};
         if (waits_to_be_killed && version == KILLED_IN && rejoin_incarnation(ranks) == 0) pause();
         for (int i = 0; i < 1000; i++) sums[0] += mean - i * ((int)rejoin_rank(ranks) + 1) % 97;
-        if (rejoin_allreduce(ranks, sums, 2, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL) != REJOIN_OK) return failed(ranks);
+        if (rejoin_allreduce(ranks, sums, 2, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL) != REJOIN_OK)
+            return failed(ranks);
         mean -= 0.5 * sums[0] / sums[1];
         if (rejoin_checkpoint(ranks, &mean, sizeof mean, REJOIN_HERE) != REJOIN_OK) return failed(ranks);
     }

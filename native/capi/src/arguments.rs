@@ -1,11 +1,11 @@
 //! Pointers and numbers from C become slices, texts and settings; what can't is refused.
 
-use crate::numbers::{order, unknown};
+use crate::numbers::{bad, order, unknown};
 use crate::sized::{fields, sized};
 use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
-use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
@@ -100,10 +100,6 @@ pub struct RejoinXgboostOptions {
     pub version: *const c_char,
     /// Whether its collectives are taken over.
     pub hook: i32,
-}
-
-pub(crate) fn bad(text: String) -> Error {
-    Error::new(Code::BadArgument, text)
 }
 
 /// A text; NULL is `None`.

@@ -1,8 +1,9 @@
 //! The collectives.
 
-use crate::arguments::{bad, bytes, bytes_mut, options, overlap, size, Chosen, RejoinOptions};
+use crate::arguments::{bytes, bytes_mut, options, overlap, size, Chosen, RejoinOptions};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
+use crate::numbers::bad;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_communicator::{Folding, Input, Prepare};

@@ -1,8 +1,8 @@
 //! From one version to the next.
 
-use crate::arguments::{bad, bytes, site_of, text};
+use crate::arguments::{bytes, site_of, text};
 use crate::handle::{with, RejoinCommunicator};
-use crate::numbers;
+use crate::numbers::{self, bad};
 use crate::quiet::catch;
 use rejoin_agent::protocol::error::{Code, Error};
 use std::ffi::{c_char, c_void};

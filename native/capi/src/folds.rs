@@ -1,8 +1,9 @@
 //! Reductions by the caller's own functions.
 
-use crate::arguments::{bad, bytes, bytes_mut, options, overlap, text, RejoinOptions};
+use crate::arguments::{bytes, bytes_mut, options, overlap, text, RejoinOptions};
 use crate::calls::{allreduce, reduce_scatter};
 use crate::handle::{with, Rank, RejoinCommunicator};
+use crate::numbers::bad;
 use rejoin_agent::protocol::error::Error;
 use rejoin_communicator::collectives::FoldError;
 use rejoin_communicator::Folding;

@@ -1,8 +1,8 @@
 //! Processes and joins.
 
-use crate::arguments::{bad, config, limits, text, RejoinConfig, RejoinLimits};
+use crate::arguments::{config, limits, text, RejoinConfig, RejoinLimits};
 use crate::handle::{with_status, RejoinCommunicator, RejoinProcess};
-use crate::numbers::{status, OK, OVER};
+use crate::numbers::{bad, status, OK, OVER};
 use crate::quiet::catch;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Rank, Task};

@@ -1,7 +1,8 @@
 //! Checkpoints whose bytes are made when a rank needs them.
 
-use crate::arguments::{bad, bytes, site_of};
+use crate::arguments::{bytes, site_of};
 use crate::handle::{with, Rank, RejoinCommunicator};
+use crate::numbers::bad;
 use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};
 use std::ffi::{c_char, c_void};

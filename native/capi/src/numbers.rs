@@ -36,8 +36,12 @@ pub(crate) fn code(status: i32) -> Option<Code> {
     Code::ALL.into_iter().find(|code| self::status(*code) == status)
 }
 
+pub(crate) fn bad(text: String) -> Error {
+    Error::new(Code::BadArgument, text)
+}
+
 pub(crate) fn unknown(what: &str, number: i64, expected: &str) -> Error {
-    Error::new(Code::BadArgument, format!("{what} {number} is unknown; expected {expected}"))
+    bad(format!("{what} {number} is unknown; expected {expected}"))
 }
 
 pub(crate) fn element(number: i32) -> Result<Element, Error> {

@@ -1,6 +1,6 @@
 //! Structs of C's that begin with their size, of this header or of another one.
 
-use crate::arguments::bad;
+use crate::numbers::bad;
 use rejoin_agent::protocol::error::Error;
 use std::mem::MaybeUninit;
 

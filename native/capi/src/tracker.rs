@@ -1,8 +1,8 @@
 //! A job's tracker in the caller's own process.
 
-use crate::arguments::{bad, text};
+use crate::arguments::text;
 use crate::handle::{Guarded, NO_HANDLE};
-use crate::numbers::{code, status, unknown, OK, OVER};
+use crate::numbers::{bad, code, status, unknown, OK, OVER};
 use crate::quiet::catch;
 use crate::tracker_config::{tracker_config, Asked, RejoinTrackerConfig};
 use bytes::Bytes;

@@ -1,6 +1,7 @@
 //! What a tracker is opened with.
 
-use crate::arguments::{bad, job, parse, text};
+use crate::arguments::{job, parse, text};
+use crate::numbers::bad;
 use crate::sized::{fields, sized};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::message::Timing;

@@ -1,8 +1,8 @@
 //! Ranks that train with XGBoost.
 
-use crate::arguments::{bad, bytes, config, limits, text, xgboost, RejoinConfig, RejoinLimits, RejoinXgboostOptions};
+use crate::arguments::{bytes, config, limits, text, xgboost, RejoinConfig, RejoinLimits, RejoinXgboostOptions};
 use crate::handle::{Guarded, NO_HANDLE};
-use crate::numbers::{code, status, OK, OVER};
+use crate::numbers::{bad, code, status, OK, OVER};
 use crate::quiet::catch;
 use bytes::Bytes;
 use rejoin_agent::protocol::error::{Code, Error};

@@ -153,21 +153,33 @@ fn a_job_at_its_maximum_takes_no_more_slots() {
     assert!(!ran.out.contains("of 4 from"), "{}", ran.out);
 }
 
-#[test]
-fn a_rank_that_was_given_up_comes_back_when_its_slot_was_gone_and_is_there_again() {
-    let slots = Slots::of(3);
+/// A rank is given up where so many slots are named, comes back when one was gone and is there again.
+fn comes_back(named: u32) {
+    let slots = Slots::of(named);
     let options = ["--elastic-timeout", "300ms", "--kill", &at(1, 3, 0)];
     let running = grows(3, 3, &slots, &options, &[&example("elastic"), "3", "2", "3"]);
     running.printed("reached 2", 2);
     slots.are_seen();
     let out = running.out();
     assert!(!out.contains("[1.1]"), "its slot was there all the time: {out}");
-    slots.are(2);
+    slots.are(named - 1);
     slots.are_seen();
-    slots.are(3);
+    let out = running.out();
+    assert!(!out.contains("[1.1]"), "there is no other one instead: {out}");
+    slots.are(named);
     let ran = ended(running);
     ran.says("the others go on without it");
     assert!(ran.out.contains("[1.1] is rank 2 of 3"), "it comes behind those that stayed: {}", ran.out);
+}
+
+#[test]
+fn a_rank_that_was_given_up_comes_back_when_its_slot_was_gone_and_is_there_again() {
+    comes_back(3);
+}
+
+#[test]
+fn a_rank_that_was_given_up_comes_back_so_where_there_are_more_slots_than_are_used_too() {
+    comes_back(9);
 }
 
 #[test]

@@ -162,8 +162,8 @@ class InThisProcess(unittest.TestCase):
                 tracker.result()
 
     def test_a_world_that_may_change_goes_on_without_a_task_that_leaves(self):
-        # Otherwise it would be waited for until the test's limit.
-        elastic = {"min_world": 1, "elastic_timeout": LIMIT - 1, "members": LIMIT}
+        # Otherwise it would be waited for beyond the test's limit.
+        elastic = {"min_world": 1, "elastic_timeout": 10 * LIMIT, "members": 20 * LIMIT}
         program = """
             with process.join_elastic(number, task=task) as ranks:
                 while True:

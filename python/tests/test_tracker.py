@@ -9,6 +9,7 @@ import textwrap
 import threading
 import unittest
 
+import numpy as np
 import rejoin
 from launching import ROOT, Launched
 
@@ -36,7 +37,7 @@ class InThisProcess(unittest.TestCase):
     def rank(self, tracker, program, number=0, task=0):
         """A process that has `process`, and joins by this program; it ends before the test does."""
         begin = """
-            import sys
+            import os, signal, sys
             import numpy as np
             import rejoin
 
@@ -160,6 +161,31 @@ class InThisProcess(unittest.TestCase):
             list(tracker)
             with self.refused(rejoin.Code.UNRECOVERABLE, "deaths"):
                 tracker.result()
+
+    def test_a_frozen_rank_is_asked_to_be_killed_and_its_next_start_ends_the_job_with_the_same_model(self):
+        program = """
+            with process.join(number, task=task) as ranks:
+                version, model = ranks.load()
+                total = np.zeros(1) if model is None else np.frombuffer(model).copy()
+                for step in range(version, 6):
+                    if (number, task, step) == (1, 0, 3):
+                        os.kill(os.getpid(), signal.SIGSTOP)
+                    total += ranks.allreduce(np.array([number + step + 0.5]))
+                    ranks.checkpoint(total)
+                ranks.finish(total)
+            """
+        with rejoin.Tracker(2, members=LIMIT) as tracker:
+            children = [self.rank(tracker, program, number) for number in range(2)]
+            wanted = self.until(tracker, "KillWanted")
+            self.assertEqual((wanted["index"], wanted["attempt"]["task"], wanted["executor"]), (1, 0, "process 1.0"))
+            children[1].kill()
+            children[1].wait(LIMIT)
+            again = self.rank(tracker, program, 1, task=1)
+            self.assertEqual(self.until(tracker, "RankJoined")["incarnation"], 1)
+            list(tracker)
+            total = sum(number + step + 0.5 for number in range(2) for step in range(6))
+            self.assertEqual(np.frombuffer(tracker.result()).tolist(), [total])
+            self.assertEqual([children[0].wait(LIMIT), again.wait(LIMIT)], [0, 0])
 
     def test_a_world_that_may_change_goes_on_without_a_task_that_leaves(self):
         # Otherwise it would be waited for beyond the test's limit.

@@ -14,7 +14,7 @@ use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer};
 use serde_json::json;
 use std::ffi::{c_char, c_void, CString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::null;
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ impl Opened {
 }
 
 /// A file that is there may be of a job that is under way: its ranks would be led here.
-fn refuse_present(path: &PathBuf) -> Result<(), Error> {
+fn refuse_present(path: &Path) -> Result<(), Error> {
     match JoinFile::read(path)? {
         None => Ok(()),
         Some(found) => Err(bad(format!(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what the build needs, and installs what Debian can give: Gradle, Maven, compilers of C
-# and C++, numpy, pip. JDK, Rust and Python have to be there.
+# and C++, numpy, pip, Chromium. JDK, Rust and Python have to be there.
 set -eu
 
 wanted() {
@@ -32,6 +32,8 @@ command -v mvn >/dev/null || missing+=(maven)
 # Fetches distributions of Spark and Flink (scripts/spark-distribution.sh, flink-distribution.sh), and
 # the linker of the published library (cargo-portable.sh).
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+# Looks at the tab in Spark's web UI in tests.
+command -v chromium >/dev/null || missing+=(chromium)
 if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"
   as_root=()

@@ -110,7 +110,7 @@ if [ "$long" = long ]; then
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster \
     >"$reports/pyspark41.log" 2>&1 || failed=1
   grep -hE '^(FAIL|ERROR):|^expected' "$reports"/py{wheel,spark,spark41}.log
-  suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT
+  suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT SparkTabIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
@@ -123,7 +123,7 @@ else
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
   fetched
-  suite spark35-xgb340 distribution SparkDistributionIT
+  suite spark35-xgb340 distribution SparkDistributionIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"
   scripts/test-python.sh spark.test_run spark.test_estimator.TheSameModel >"$reports/pyspark.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pyspark.log"

@@ -135,6 +135,23 @@ public final class TrainingEvent {
     this.fields = Collections.unmodifiableMap(map);
   }
 
+  private TrainingEvent(String name, Map<String, String> fields, long atNanos) {
+    this.name = name;
+    this.kind = Kind.of(name);
+    this.atNanos = atNanos;
+    this.fields = Collections.unmodifiableMap(new LinkedHashMap<>(fields));
+  }
+
+  /**
+   * An event that was recorded, and is read again, perhaps by another process.
+   *
+   * @param name what {@link #name} was
+   * @param atNanos when it was, on the reader's own clock
+   */
+  public static TrainingEvent recorded(String name, Map<String, String> fields, long atNanos) {
+    return new TrainingEvent(name, fields, atNanos);
+  }
+
   /** The kind; {@link Kind#OTHER} for one that this version doesn't know. */
   public Kind kind() {
     return kind;

@@ -4,6 +4,7 @@ import io.rejoin.EventDelivery;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import io.rejoin.spark.ui.JobRecorder;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
@@ -39,6 +40,7 @@ final class Gang {
   private final Tracker tracker;
   private final SparkRegistry registry;
   private final RunningJobs.RunningJob running;
+  private final JobRecorder tab;
   private final List<EventDelivery> listeners;
   private final Surroundings surroundings;
   private final String budget;
@@ -54,6 +56,7 @@ final class Gang {
   Gang(
       Tracker tracker,
       RunningJobs.RunningJob running,
+      JobRecorder tab,
       List<EventDelivery> listeners,
       Surroundings surroundings,
       String budget,
@@ -64,6 +67,7 @@ final class Gang {
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker, program.besideExecutor());
     this.running = running;
+    this.tab = tab;
     this.listeners = listeners;
     this.surroundings = surroundings;
     this.budget = budget;
@@ -286,6 +290,7 @@ final class Gang {
 
   private void take(TrainingEvent event) {
     running.accept(event);
+    tab.accept(event);
     listeners.forEach(listener -> listener.deliver(event));
     registry.take(event);
     switch (event.kind()) {

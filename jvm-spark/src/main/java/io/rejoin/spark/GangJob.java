@@ -9,8 +9,12 @@ import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
+import io.rejoin.spark.ui.JobRecorder;
+import io.rejoin.spark.ui.LiveTab;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
@@ -70,12 +74,15 @@ final class GangJob {
     String budget = sayWhatCanBeSurvived(job, inputs);
     Secret secret = Secret.random();
     try (Tracker tracker = open(job, secret);
-        RunningJobs.RunningJob running = running(job, inputs, program.rounds())) {
+        RunningJobs.RunningJob running = running(job, inputs, program.rounds());
+        JobRecorder tab =
+            LiveTab.begin(surroundings.context(), job, facts(inputs, program.rounds()))) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
       GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), spares());
       return new Gang(
               tracker,
               running,
+              tab,
               listeners.open(job, new EventReporter(job, settings)),
               surroundings,
               budget,
@@ -115,7 +122,6 @@ final class GangJob {
   /** Returns what it logs, for the error of a job that needs more. */
   private String sayWhatCanBeSurvived(JobId job, List<PreparedInput> inputs) {
     int workers = surroundings.workers();
-    int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(workers);
     long bytes = bytes(inputs);
     int deaths = surroundings.deathsRetried();
     String budget =
@@ -125,8 +131,8 @@ final class GangJob {
                 + " (%s)",
             deaths,
             surroundings.deathsSetting(),
-            atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce),
-            durable == null ? "spark.rejoin.input.replicas" : "spark.rejoin.durable");
+            deathsAtOnce(inputs),
+            deathsAtOnceSetting());
     if (deaths == 0) {
       LOG.warn(
           "job {}: no death can be survived, because {} allows no retry; {}",
@@ -145,6 +151,32 @@ final class GangJob {
           spares());
     }
     return budget;
+  }
+
+  private String deathsAtOnce(List<PreparedInput> inputs) {
+    int workers = surroundings.workers();
+    int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(workers);
+    return atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce);
+  }
+
+  private String deathsAtOnceSetting() {
+    return durable == null ? "spark.rejoin.input.replicas" : "spark.rejoin.durable";
+  }
+
+  /** What the tab in Spark's web UI shows of the job besides its events; never a secret. */
+  private Map<String, String> facts(List<PreparedInput> inputs, int rounds) {
+    Map<String, String> facts = new LinkedHashMap<>();
+    facts.put("ranks", String.valueOf(surroundings.workers()));
+    facts.put("spares", String.valueOf(spares()));
+    facts.put("rounds", String.valueOf(rounds));
+    facts.put("page_bytes", String.valueOf(bytes(inputs)));
+    facts.put("deaths_allowed", String.valueOf(surroundings.deathsRetried()));
+    facts.put("deaths_setting", surroundings.deathsSetting());
+    facts.put("at_once", deathsAtOnce(inputs));
+    facts.put("at_once_setting", deathsAtOnceSetting());
+    facts.put("log_memory", String.valueOf(settings.number(CommonSettings.LOG_MEMORY)));
+    facts.put("log_disk", String.valueOf(settings.number(CommonSettings.LOG_DISK)));
+    return facts;
   }
 
   private RunningJobs.RunningJob running(JobId job, List<PreparedInput> inputs, int rounds) {

@@ -1,0 +1,94 @@
+package io.rejoin.spark.ui;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.TrainingEvent;
+import java.io.StringReader;
+import java.util.Map;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.junit.jupiter.api.Test;
+import org.xml.sax.InputSource;
+
+class JobPageTest {
+  private static final String EVIL = "<script>alert('x')</script>\"&\u001b[31m";
+
+  private static String page(JobView view, String log) {
+    return new JobPage(view, at -> "at " + at, executor -> Map.of("stderr", log)).html();
+  }
+
+  private static JobView evil() {
+    JobView view = JobEvents.view(2);
+    JobEvents.of(view)
+        .begun(2)
+        .joined(2_500, 0, 0, EVIL)
+        .event(
+            3_000,
+            "RankLost",
+            "rank",
+            "1",
+            "executor",
+            EVIL,
+            "reason",
+            EVIL,
+            "silent_millis",
+            "0",
+            "deaths",
+            "1")
+        .event(3_100, "RolledBack", "version", "1", "reason", EVIL)
+        .event(3_200, "HookAgreed", "hooked", "true", "reason", EVIL)
+        .event(4_000, "JobFailed", "code", EVIL, "message", EVIL);
+    return view;
+  }
+
+  @Test
+  void nothing_from_outside_is_markup() throws Exception {
+    String page = page(evil(), "http://h/" + EVIL);
+    assertFalse(page.contains("<script"), page);
+    assertTrue(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;"), page);
+    // Whatever is in a text, the page is a tree of elements.
+    DocumentBuilderFactory.newInstance()
+        .newDocumentBuilder()
+        .parse(new InputSource(new StringReader(page)));
+  }
+
+  @Test
+  void an_address_that_is_no_page_is_no_link() {
+    assertTrue(
+        page(evil(), "https://h/log?a=1&b=2").contains("href=\"https://h/log?a=1&amp;b=2\""));
+    assertFalse(page(evil(), "javascript:alert(1)").contains("href="));
+  }
+
+  @Test
+  void a_job_that_is_asked_for_and_is_not_there_is_said_so() {
+    TabJobs jobs = new TabJobs();
+    String page = jobs.html(EVIL, at -> "", executor -> Map.of());
+    assertTrue(page.contains("No job &lt;script&gt;"), page);
+    assertEquals("<p>No job has begun yet.</p>", jobs.html(null, at -> "", executor -> Map.of()));
+  }
+
+  @Test
+  void one_job_is_shown_at_once_and_of_several_a_list_with_the_newest_first() {
+    TabJobs jobs = new TabJobs();
+    jobs.accept("a1", TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
+    assertTrue(jobs.html(null, at -> "", executor -> Map.of()).contains("rejoin-ranks"));
+    for (int i = 2; i <= TabJobs.MOST + 1; i++) {
+      jobs.accept("a" + i, TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
+    }
+    String list = jobs.html(null, at -> "", executor -> Map.of());
+    assertTrue(list.indexOf("?job=a101") < list.indexOf("?job=a100"), list);
+    assertFalse(list.contains("?job=a1\""), "more than " + TabJobs.MOST + " jobs are kept");
+  }
+
+  @Test
+  void fifty_ranks_have_a_row_each_in_picture_and_table() {
+    JobView view = JobEvents.view(50);
+    JobEvents.of(view).begun(50).lost(9_000, 17, "17", 1_000, 1).usage(12_000, "0", 10);
+    String page = page(view, "http://h/");
+    for (int rank = 0; rank < 50; rank++) {
+      assertTrue(page.contains(">rank " + rank + "</text>"), "no row of rank " + rank);
+    }
+    assertTrue(page.contains("rank 17: lost for 4.0 s"), page);
+  }
+}

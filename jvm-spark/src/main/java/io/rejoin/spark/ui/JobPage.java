@@ -59,17 +59,7 @@ final class JobPage {
     item(job.isOver() ? "Took" : "Trains for", Html.duration(job.newest() - job.began()));
     item("Progress", progress(job));
     item("Ranks", there(job));
-    item(
-        "Deaths",
-        job.recoveries().size()
-            + (job.recoveries().isEmpty()
-                ? ""
-                : ", for which training stood still for "
-                    + Html.duration(job.costs().stoodStillMillis())
-                    + " and "
-                    + job.costs().roundsAgain()
-                    + (job.hasRounds() ? " rounds" : " versions")
-                    + " were computed again"));
+    item("Deaths", deaths());
     if (!job.recoveries().isEmpty()) {
       item("Saved against fail-all", saved());
     }
@@ -80,6 +70,23 @@ final class JobPage {
       item("Model", job.end().text("digest"));
     }
     html.raw("</ul>");
+  }
+
+  private String deaths() {
+    int deaths = job.recoveries().size();
+    if (deaths == 0) {
+      return "none";
+    }
+    Costs costs = job.costs();
+    return deaths
+        + ", for which training stood still for "
+        + Html.duration(costs.stoodStillMillis())
+        + "; computed again: "
+        + rounds(costs.roundsAgain());
+  }
+
+  private String rounds(long count) {
+    return count + (job.hasRounds() ? " round" : " version") + (count == 1 ? "" : "s");
   }
 
   /** How far a job is. */
@@ -164,8 +171,8 @@ final class JobPage {
   }
 
   private String again(Recovery each) {
-    return each.roundsAgain()
-        + (job.hasRounds() ? " rounds, " : " versions, ")
+    return rounds(each.roundsAgain())
+        + ", "
         + Html.bytes(each.replayedBytes())
         + " replayed, checkpoint of "
         + Html.bytes(each.restoredBytes())

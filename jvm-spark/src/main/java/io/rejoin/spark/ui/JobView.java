@@ -287,7 +287,14 @@ final class JobView {
     return began;
   }
 
-  /** When it was over, or the newest event of one that trains. */
+  /** It is so late, and a job that isn't over lasts: what is waited for may send no event. */
+  void now(long at) {
+    if (end == null) {
+      newest = Math.max(newest, at);
+    }
+  }
+
+  /** When it was over, or the newest time that is known of one that trains. */
   long newest() {
     return newest;
   }

@@ -16,7 +16,7 @@ public final class LiveTab {
   private static final Map<SparkContext, LiveTab> ALL = new WeakHashMap<>();
 
   /** Held by Spark's web UI, too; doesn't refer to the application, which is held weakly here. */
-  private final TabJobs jobs = new TabJobs();
+  private final TabJobs jobs = new TabJobs(System::currentTimeMillis);
 
   private final AtomicLong numbers = new AtomicLong();
 

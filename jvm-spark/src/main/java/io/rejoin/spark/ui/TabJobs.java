@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.function.LongFunction;
+import java.util.function.LongSupplier;
 
 /** The jobs of one application, and the tab's pages of them. Safe to use from several threads. */
 final class TabJobs {
@@ -15,6 +16,17 @@ final class TabJobs {
   static final int MOST = 100;
 
   private final Map<String, JobView> jobs = new LinkedHashMap<>();
+  private final LongSupplier clock;
+
+  /** Of an application that is over, or as it is in a log. */
+  TabJobs() {
+    this(() -> 0);
+  }
+
+  /** Of one that runs, with a clock in milliseconds since 1970. */
+  TabJobs(LongSupplier clock) {
+    this.clock = clock;
+  }
 
   /** Takes a job's next event; returns what {@link JobView#accept} does. */
   synchronized boolean accept(String job, TrainingEvent event) {
@@ -49,6 +61,7 @@ final class TabJobs {
    */
   synchronized String html(
       String job, LongFunction<String> dates, Function<String, Map<String, String>> logs) {
+    jobs.values().forEach(each -> each.now(clock.getAsLong()));
     if (job != null) {
       JobView view = jobs.get(job);
       return view == null ? unknown(job) : new JobPage(view, dates, logs).html();

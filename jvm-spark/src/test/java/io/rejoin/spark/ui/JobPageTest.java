@@ -82,6 +82,16 @@ class JobPageTest {
   }
 
   @Test
+  void a_job_that_sends_no_event_is_seen_to_wait() {
+    TabJobs jobs = new TabJobs(() -> 65_000);
+    jobs.accept("a1", TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(2), 0));
+    new JobEvents(event -> jobs.accept("a1", event), 0).begun(2).lost(5_000, 1, "1", 0, 1);
+    String page = jobs.html(null, at -> "", executor -> Map.of());
+    assertTrue(page.contains("rank 1: lost for 1 min 0 s"), page);
+    assertTrue(page.contains("training stood still for 1 min 0 s"), page);
+  }
+
+  @Test
   void fifty_ranks_have_a_row_each_in_picture_and_table() {
     JobView view = JobEvents.view(50);
     JobEvents.of(view).begun(50).lost(9_000, 17, "17", 1_000, 1).usage(12_000, "0", 10);

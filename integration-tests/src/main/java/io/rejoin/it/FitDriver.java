@@ -2,7 +2,6 @@ package io.rejoin.it;
 
 import io.rejoin.Faults;
 import io.rejoin.TrainingEvent;
-import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.spark.RejoinEstimator;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.scheduler.SparkListener;
@@ -63,10 +62,15 @@ public final class FitDriver {
   }
 
   private static void report(TrainingEvent event) {
-    if (event.kind() == Kind.VERSION_ENTERED) {
-      report("round " + event.number("round"));
-    } else if (event.kind() == Kind.CAUGHT_UP) {
-      report("again " + event.number("rank"));
+    switch (event.kind()) {
+      case VERSION_ENTERED -> report("round " + event.number("round"));
+      case CAUGHT_UP -> report("again " + event.number("rank"));
+      case AGENT_JOINED -> report("agent " + event.text("executor") + " " + event.text("pid"));
+      case RANK_JOINED -> report("joined " + event.number("rank") + " " + event.text("executor"));
+      case FAULT_FIRED -> report("fired " + event.number("id"));
+      case RANK_LOST -> report("lost " + event.number("rank"));
+      case JOB_ENDED -> report("deaths " + event.number("deaths"));
+      default -> {}
     }
   }
 

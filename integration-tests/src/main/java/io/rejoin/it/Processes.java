@@ -82,6 +82,30 @@ public final class Processes {
         .findFirst();
   }
 
+  /** All processes whose working directory is this folder or one below it. */
+  public static List<Long> workingIn(Path folder) {
+    List<Long> found = new ArrayList<>();
+    try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
+      for (Path one : all) {
+        if (workingDirectory(one).startsWith(folder)) {
+          found.add(Long.parseLong(one.getFileName().toString()));
+        }
+      }
+    } catch (IOException cannot) {
+      throw new IllegalStateException(
+          "cannot list /proc: the integration tests need Linux", cannot);
+    }
+    return found;
+  }
+
+  private static Path workingDirectory(Path process) {
+    try {
+      return Files.readSymbolicLink(process.resolve("cwd"));
+    } catch (IOException gone) {
+      return Path.of("/");
+    }
+  }
+
   private static List<String> commandLine(Path process) {
     try {
       byte[] raw = Files.readAllBytes(process.resolve("cmdline"));

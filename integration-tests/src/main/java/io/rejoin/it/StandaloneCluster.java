@@ -1,10 +1,8 @@
 package io.rejoin.it;
 
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -28,7 +26,6 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
       Pattern.compile("Starting Spark master at (spark://[0-9.]+:[0-9]+)");
   private static final String REGISTERED = "Successfully registered with master";
   private static final Duration START = Duration.ofSeconds(60);
-  private static final String LOG_SETTINGS = "rejoin-it-log4j2.properties";
 
   private final String mark = "-Drejoin.it.cluster=" + UUID.randomUUID();
   private final WorkDirectory work;
@@ -147,17 +144,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
 
   /** A file where our class path isn't the processes', a resource otherwise. */
   private String logSettings() {
-    if (!whole) {
-      return LOG_SETTINGS;
-    }
-    Path file = work.file(LOG_SETTINGS);
-    try (InputStream settings =
-        StandaloneCluster.class.getClassLoader().getResourceAsStream(LOG_SETTINGS)) {
-      Files.copy(settings, file, StandardCopyOption.REPLACE_EXISTING);
-      return file.toString();
-    } catch (IOException cannot) {
-      throw new IllegalStateException("cannot write " + file, cannot);
-    }
+    return whole ? work.logSettings().toString() : WorkDirectory.LOG_SETTINGS;
   }
 
   /**

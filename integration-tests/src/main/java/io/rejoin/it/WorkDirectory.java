@@ -1,8 +1,10 @@
 package io.rejoin.it;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -10,6 +12,9 @@ import java.util.stream.Stream;
 
 /** The folder of one cluster: logs, executors' folders, Spark's scratch space. */
 public final class WorkDirectory {
+  /** The resource that says where the tests' processes log. */
+  static final String LOG_SETTINGS = "rejoin-it-log4j2.properties";
+
   private final Path root;
 
   private WorkDirectory(Path root) {
@@ -42,6 +47,18 @@ public final class WorkDirectory {
       return Files.createDirectories(root.resolve(name));
     } catch (IOException cannot) {
       throw new IllegalStateException("cannot make the folder " + root.resolve(name), cannot);
+    }
+  }
+
+  /** The settings of the tests' logs as a file, for processes whose class path isn't ours. */
+  public Path logSettings() {
+    Path file = file(LOG_SETTINGS);
+    try (InputStream settings =
+        WorkDirectory.class.getClassLoader().getResourceAsStream(LOG_SETTINGS)) {
+      Files.copy(settings, file, StandardCopyOption.REPLACE_EXISTING);
+      return file;
+    } catch (IOException cannot) {
+      throw new IllegalStateException("cannot write " + file, cannot);
     }
   }
 

@@ -1,20 +1,11 @@
 package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rejoin.Communicator;
-import io.rejoin.spark.RejoinEstimator;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
-import ml.dmlc.xgboost4j.java.Booster;
+import java.util.Map;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
@@ -46,26 +37,29 @@ class SparkDistributionIT {
     List<String> command = command("spark-submit");
     // Only by this does a driver end when this process is killed.
     command.addAll(List.of("--driver-java-options", "-javaagent:" + cluster.leash()));
-    command.addAll(List.of("--class", FitDriver.class.getName(), application().toString()));
-    command.addAll(List.of(Recipe.BINARY.name(), "3", "10", "", KILL));
-    List<String> facts = run(command, "");
-    List<String> models = of("model", facts);
-    assertEquals(2, models.size(), facts.toString());
-    assertEquals(models.get(0), models.get(1));
-    assertEquals(List.of("1"), of("again", facts));
+    command.addAll(List.of("--class", FitDriver.class.getName()));
+    command.addAll(List.of(Submission.application().toString(), Recipe.BINARY.name(), "3", "10"));
+    command.addAll(List.of("", KILL));
+    try (Submission application = Submission.start(cluster, "spark-submit", command)) {
+      application.awaitEnd(LIMIT);
+      application.assertSameModels(2);
+      assertEquals(List.of("1"), application.facts("again"));
+    }
   }
 
   @Test
   @DisplayName("spark-shell trains through a kill, and the models are the same")
   void spark_shell_survives_a_kill() throws Exception {
-    List<String> facts = run(command("spark-shell"), SCRIPT.replace("FILE", "" + Randhie.file()));
-    List<String> models = of("model", facts);
-    assertEquals(2, models.size(), facts.toString());
-    assertEquals(models.get(0), models.get(1));
-    List<String> means = of("mean", facts);
-    assertEquals(2, means.size(), facts.toString());
-    assertEquals(means.get(0), means.get(1));
-    assertEquals(List.of("1", "2"), of("again", facts));
+    String script = SCRIPT.replace("FILE", "" + Randhie.file());
+    List<String> command = command("spark-shell");
+    try (Submission shell = Submission.start(cluster, "spark-shell", command, script)) {
+      shell.awaitEnd(LIMIT);
+      shell.assertSameModels(2);
+      List<String> means = shell.facts("mean");
+      assertEquals(2, means.size(), shell.facts().toString());
+      assertEquals(means.get(0), means.get(1));
+      assertEquals(List.of("1", "2"), shell.facts("again"));
+    }
   }
 
   /** A user's lines: the estimator, then a function of the shell's own. */
@@ -121,67 +115,11 @@ System.exit(0)
 
   /** The command of the documents, with what this cluster needs. */
   private static List<String> command(String client) {
-    List<String> command = new ArrayList<>();
-    command.add(cluster.home().resolve("bin").resolve(client).toString());
-    command.addAll(List.of("--master", cluster.address(), "--jars", jars()));
-    cluster
-        .configuration()
-        .forEach((key, value) -> command.addAll(List.of("--conf", key + "=" + value)));
-    command.addAll(List.of("--conf", "spark.cores.max=4"));
-    command.addAll(List.of("--conf", "spark.rejoin.checkpoint.rounds=1"));
+    Map<String, String> settings = cluster.configuration();
+    settings.put("spark.cores.max", "4");
+    settings.put("spark.rejoin.checkpoint.rounds", "1");
+    List<String> command = Submission.command(cluster.home(), client, settings);
+    command.addAll(List.of("--jars", Submission.jars()));
     return command;
-  }
-
-  private static String jars() {
-    return Stream.of(Communicator.class, RejoinEstimator.class, Booster.class)
-        .map(SparkDistributionIT::jarOf)
-        .collect(Collectors.joining(","));
-  }
-
-  private static String jarOf(Class<?> type) {
-    return type.getProtectionDomain().getCodeSource().getLocation().getPath();
-  }
-
-  private static Path application() throws IOException {
-    try (Stream<Path> jars = Files.list(Path.of("integration-tests/build/libs"))) {
-      return jars.filter(jar -> jar.toString().endsWith(".jar")).findFirst().orElseThrow();
-    }
-  }
-
-  /** Runs a client to its end, and returns what it printed after {@link FitDriver#PREFIX}. */
-  private static List<String> run(List<String> command, String input) throws Exception {
-    Path file = cluster.work().file(Path.of(command.get(0)).getFileName() + ".in.scala");
-    Path output = cluster.work().file(Path.of(command.get(0)).getFileName() + ".log");
-    Files.writeString(file, input);
-    ProcessBuilder builder =
-        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
-    if (!input.isEmpty()) {
-      builder.redirectInput(file.toFile());
-    }
-    builder.environment().put("JAVA_HOME", System.getProperty("java.home"));
-    builder.environment().put("SPARK_LOCAL_IP", "127.0.0.1");
-    Process client = builder.start();
-    try {
-      boolean ended = client.waitFor(LIMIT.toNanos(), TimeUnit.NANOSECONDS);
-      List<String> lines = Files.readAllLines(output);
-      assertTrue(
-          ended && client.exitValue() == 0,
-          () -> (ended ? "it failed" : "it is late") + ": " + output);
-      return lines.stream()
-          .filter(line -> line.contains(FitDriver.PREFIX))
-          .map(line -> line.substring(line.indexOf(FitDriver.PREFIX) + FitDriver.PREFIX.length()))
-          .collect(Collectors.toList());
-    } finally {
-      // The shell's JVM is a child of its script.
-      client.descendants().forEach(ProcessHandle::destroyForcibly);
-      client.destroyForcibly().waitFor();
-    }
-  }
-
-  private static List<String> of(String word, List<String> facts) {
-    return facts.stream()
-        .filter(fact -> fact.startsWith(word + " "))
-        .map(fact -> fact.substring(word.length() + 1))
-        .collect(Collectors.toList());
   }
 }

@@ -1,0 +1,168 @@
+package io.rejoin.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/**
+ * What YARN takes away: with {@code spark.task.maxFailures=1} the first death that counted would
+ * end the application.
+ */
+@DisplayName("on YARN, at length")
+class YarnLongIT {
+  private static final String WORKS = "10";
+  private static final int HELD_UP = 5;
+  private static YarnApplications yarn;
+
+  @BeforeAll
+  static void start() {
+    yarn = YarnApplications.start();
+  }
+
+  @AfterAll
+  static void stop() {
+    if (yarn != null) {
+      yarn.close();
+    }
+  }
+
+  @Test
+  void in_cluster_mode_a_container_that_is_killed_comes_back_and_the_model_is_the_same()
+      throws Exception {
+    String kill = Fault.of(1).version(HELD_UP, 10_000).kill();
+    try (Submission application = yarn.submit("cluster", yarn.settings(), WORKS, "", kill)) {
+      application.awaitEnd(YarnApplications.LIMIT);
+      application.assertSameModels(2);
+      assertEquals(List.of("1"), application.facts("again"));
+    }
+  }
+
+  @Test
+  void a_node_manager_that_is_killed_alone_costs_its_containers_which_do_not_count()
+      throws Exception {
+    aNodeIsLost(node -> {});
+  }
+
+  @Test
+  void a_node_manager_that_is_killed_with_its_containers_costs_these_which_do_not_count()
+      throws Exception {
+    aNodeIsLost(
+        node -> yarn.cluster().containersOf(node).forEach(pid -> Processes.signal(pid, "KILL")));
+  }
+
+  /** What happens to the processes of a node's containers. */
+  private interface Fate {
+    void befall(String node);
+  }
+
+  /** All ranks are stopped in a round; those of the node go on when its manager is killed. */
+  private static void aNodeIsLost(Fate fate) throws Exception {
+    yarn.cluster().restore();
+    Map<String, String> settings = yarn.settings();
+    settings.put("spark.task.maxFailures", "1");
+    // All copies but one may be on the node.
+    settings.put("spark.rejoin.input.replicas", "3");
+    settings.put("spark.rejoin.lost.after", "240s");
+    String stops = stops(0) + "|" + stops(1) + "|" + stops(2);
+    try (Submission application = yarn.submit("client", settings, WORKS, "", stops)) {
+      for (int rule = 0; rule < 3; rule++) {
+        String fired = Integer.toString(rule);
+        application.await("fired", fired::equals, YarnApplications.LIMIT);
+      }
+      Map<String, Long> processes = processesOfRanks(application);
+      String master = nodeOfMaster();
+      List<String> lost = new ArrayList<>();
+      List<Long> left = new ArrayList<>();
+      String node = null;
+      for (Map.Entry<String, Long> rank : new HashMap<>(processes).entrySet()) {
+        String its = yarn.cluster().nodeOf(rank.getValue());
+        if (its.equals(master)) {
+          left.add(rank.getValue());
+        } else {
+          node = its;
+          lost.add(rank.getKey());
+          Processes.signal(rank.getValue(), "CONT");
+        }
+      }
+      assertFalse(lost.isEmpty() || left.isEmpty(), () -> "ranks of one node: " + processes);
+      long killed = System.nanoTime();
+      yarn.cluster().killNode(node);
+      fate.befall(node);
+      application.await("lost", lost.get(0)::equals, YarnApplications.LIMIT);
+      System.out.printf(
+          "a rank is lost %d ms after the node%n", (System.nanoTime() - killed) / 1_000_000);
+      left.forEach(pid -> Processes.signal(pid, "CONT"));
+      application.awaitEnd(YarnApplications.LIMIT);
+      System.out.printf(
+          "the end is %d ms after that of the node%n", (System.nanoTime() - killed) / 1_000_000);
+      application.assertSameModels(2);
+      assertEquals(new TreeSet<>(lost), new TreeSet<>(application.facts("again")));
+      assertEquals(List.of("0", "0"), application.facts("deaths"));
+    }
+  }
+
+  private static String stops(int rank) {
+    return Fault.of(rank).version(HELD_UP, 0).stop();
+  }
+
+  private static String nodeOfMaster() {
+    Predicate<Processes.Found> isMaster =
+        found -> found.command().stream().anyMatch(word -> word.endsWith(".ExecutorLauncher"));
+    return yarn.cluster().processes().stream()
+        .filter(isMaster)
+        .map(found -> yarn.cluster().nodeOf(found.pid()))
+        .findFirst()
+        .orElseThrow();
+  }
+
+  /** By rank the process that trains it now. */
+  private static Map<String, Long> processesOfRanks(Submission application) throws Exception {
+    Map<String, Long> ofExecutors = new HashMap<>();
+    for (String fact : application.facts("agent")) {
+      ofExecutors.put(fact.split(" ")[0], Long.parseLong(fact.split(" ")[1]));
+    }
+    Map<String, Long> ofRanks = new HashMap<>();
+    for (String fact : application.facts("joined")) {
+      ofRanks.put(fact.split(" ")[0], ofExecutors.get(fact.split(" ")[1]));
+    }
+    return ofRanks;
+  }
+
+  @Test
+  void a_container_that_another_queue_takes_by_preemption_comes_back_and_does_not_count()
+      throws Exception {
+    yarn.cluster().restore();
+    // Three containers of half a node each, and no room for a fourth one.
+    Map<String, String> large = yarn.settings();
+    large.put("spark.executor.memoryOverhead", (YarnSettings.NODE_MEGABYTES / 2 - 640) + "m");
+    large.put("spark.executor.instances", "3");
+    large.put("spark.task.maxFailures", "1");
+    large.put("spark.rejoin.lost.after", "240s");
+    Map<String, String> other = new HashMap<>(large);
+    other.put("spark.yarn.queue", YarnSettings.OTHER_QUEUE);
+    other.put("spark.executor.instances", "1");
+    try (Submission application = yarn.submit("client", large, WORKS, "", stops(0))) {
+      application.await("fired", "0"::equals, YarnApplications.LIMIT);
+      long stopped = processesOfRanks(application).get("0");
+      try (Submission second = yarn.submit("client", other, 1, WORKS)) {
+        String lost = application.await("lost", any -> true, YarnApplications.LIMIT);
+        Processes.signal(stopped, "CONT");
+        second.awaitEnd(YarnApplications.LIMIT);
+        application.awaitEnd(YarnApplications.LIMIT);
+        application.assertSameModels(2);
+        assertEquals(List.of(lost), application.facts("again"));
+        assertEquals(List.of("0", "0"), application.facts("deaths"));
+      }
+    }
+  }
+}

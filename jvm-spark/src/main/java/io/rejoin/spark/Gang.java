@@ -6,7 +6,6 @@ import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import io.rejoin.spark.ui.JobRecorder;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -65,7 +64,7 @@ final class Gang {
     this.hasSpares = hasSpares;
     this.context = surroundings.context();
     this.tracker = tracker;
-    this.registry = new SparkRegistry(context, tracker, program.besideExecutor());
+    this.registry = new SparkRegistry(surroundings, tracker, program.besideExecutor());
     this.running = running;
     this.tab = tab;
     this.listeners = listeners;
@@ -276,28 +275,12 @@ final class Gang {
     }
   }
 
-  /** What is to be said of a death after which the rank may not die again. */
-  static Optional<String> lastDeath(TrainingEvent lost, Surroundings surroundings) {
-    int retried = surroundings.deathsRetried();
-    return retried > 0 && lost.number("deaths") == retried
-        ? Optional.of(
-            lost.sentence("rank {rank} has died {deaths} times; the next death that counts ends")
-                + " the job ("
-                + surroundings.deathsSetting()
-                + ")")
-        : Optional.empty();
-  }
-
   private void take(TrainingEvent event) {
     running.accept(event);
     tab.accept(event);
     listeners.forEach(listener -> listener.deliver(event));
     registry.take(event);
     switch (event.kind()) {
-      case RANK_LOST:
-        lastDeath(event, surroundings)
-            .ifPresent(warning -> LOG.warn("job {}: {}", tracker.job().brief(), warning));
-        break;
       case JOB_FAILED:
         end = event;
         // What Spark would still retry would fail again.

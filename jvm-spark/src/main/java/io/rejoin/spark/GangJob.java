@@ -135,7 +135,7 @@ final class GangJob {
             deathsAtOnceSetting());
     if (deaths == 0) {
       LOG.warn(
-          "job {}: no death can be survived, because {} allows no retry; {}",
+          "job {}: no death that counts can be survived, because {} allows no retry; {}",
           job.brief(),
           surroundings.master(),
           surroundings.deathsAdvice());

@@ -144,6 +144,7 @@ final class Registry {
   private final Deque<String> gone = new ArrayDeque<>();
   private final Map<Integer, Entry> tasks = new TreeMap<>();
   private final Map<Integer, Integer> failures = new HashMap<>();
+  private final Map<Integer, Integer> deaths = new HashMap<>();
   private final Map<String, String> killsWanted = new HashMap<>();
   private String lastFailure = "";
 
@@ -272,11 +273,25 @@ final class Registry {
    */
   synchronized Optional<String> taskFailed(
       int index, int stage, int attempt, String why, boolean counts, long at) {
+    Entry entry = task(index, stage, attempt);
     if (counts) {
       failures.merge(index, 1, Integer::sum);
-      lastFailure = name(index, stage, attempt) + ": " + why;
+      lastFailure = entry.name + ": " + why;
+      if (entry.rank >= 0) {
+        deaths.merge(entry.rank, 1, Integer::sum);
+      }
     }
-    return task(index, stage, attempt).change(State.FAILED, why, at);
+    return entry.change(State.FAILED, why, at);
+  }
+
+  /** The rank of a task's newest attempt, if it is this one and has one; -1 otherwise. */
+  synchronized int rankOf(int index, int stage, int attempt) {
+    return task(index, stage, attempt).rank;
+  }
+
+  /** How often a rank has died so that it counts against Spark's limit. */
+  synchronized int deathsOfRank(int rank) {
+    return deaths.getOrDefault(rank, 0);
   }
 
   /** The most failures of any one task that count against Spark's limit. */

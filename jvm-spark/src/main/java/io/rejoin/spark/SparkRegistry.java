@@ -53,6 +53,7 @@ final class SparkRegistry extends SparkListener {
           RejoinException.Code.INPUT_LOST,
           RejoinException.Code.MISMATCH);
 
+  private final Surroundings surroundings;
   private final SparkContext context;
   private final Tracker tracker;
   private final boolean besideExecutors;
@@ -61,8 +62,9 @@ final class SparkRegistry extends SparkListener {
   private volatile String lastError;
 
   /** {@code besideExecutors}: {@link GangProgram#besideExecutor()}. */
-  SparkRegistry(SparkContext context, Tracker tracker, boolean besideExecutors) {
-    this.context = context;
+  SparkRegistry(Surroundings surroundings, Tracker tracker, boolean besideExecutors) {
+    this.surroundings = surroundings;
+    this.context = surroundings.context();
     this.besideExecutors = besideExecutors;
     this.tracker = tracker;
     InputPreparation.blockManagers()
@@ -222,11 +224,35 @@ final class SparkRegistry extends SparkListener {
         reason instanceof TaskFailedReason
             && ((TaskFailedReason) reason).countTowardsTaskFailures();
     log(registry.taskFailed(task.index(), stage, task.attemptNumber(), line, counts, now()));
+    if (counts) {
+      int rank = registry.rankOf(task.index(), stage, task.attemptNumber());
+      lastDeath(rank, registry.deathsOfRank(rank), surroundings)
+          .ifPresent(warning -> LOG.warn("job {}: {}", tracker.job().brief(), warning));
+    }
     if (reason instanceof ExceptionFailure) {
       lastError = text;
       endIfItWillRepeat(task, ((ExceptionFailure) reason).exception());
     }
     report(() -> tracker.taskGone(task.index(), stage, task.attemptNumber(), line, counts));
+  }
+
+  /**
+   * What is to be said of a death after which the rank may not die again. Whether one counts is
+   * known when Spark says why the task has ended: what a cluster manager takes away doesn't.
+   */
+  static Optional<String> lastDeath(int rank, int deaths, Surroundings surroundings) {
+    int retried = surroundings.deathsRetried();
+    return retried > 0 && rank >= 0 && deaths == retried
+        ? Optional.of(
+            "rank "
+                + rank
+                + " has died "
+                + deaths
+                + (deaths == 1 ? " time" : " times")
+                + "; the next death that counts ends the job ("
+                + surroundings.deathsSetting()
+                + ")")
+        : Optional.empty();
   }
 
   /**

@@ -122,6 +122,21 @@ class RegistryTest {
   }
 
   @Test
+  void the_deaths_of_a_rank_are_those_that_spark_counts() {
+    registry.taskJoined(3, 0, 0, 1, "4", 100);
+    assertEquals(1, registry.rankOf(3, 0, 0));
+    registry.taskFailed(3, 0, 0, "preempted", false, 110);
+    assertEquals(0, registry.deathsOfRank(1));
+    registry.taskJoined(3, 0, 1, 1, "5", 120);
+    registry.taskFailed(3, 0, 1, "exit 137", true, 130);
+    assertEquals(1, registry.deathsOfRank(1));
+    // Another task has the rank: it was a spare.
+    registry.taskJoined(2, 0, 0, 1, "6", 140);
+    registry.taskFailed(2, 0, 0, "exit 137", true, 150);
+    assertEquals(2, registry.deathsOfRank(1));
+  }
+
+  @Test
   void a_failure_that_spark_does_not_count_is_none() {
     registry.taskFailed(1, 0, 0, "preempted", false, 180);
     assertEquals(0, registry.mostFailuresOfOneTask());

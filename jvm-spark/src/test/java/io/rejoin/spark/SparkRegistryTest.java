@@ -39,6 +39,10 @@ class SparkRegistryTest {
     session.stop();
   }
 
+  private static Surroundings surroundings() {
+    return new Surroundings(session.sparkContext(), 2);
+  }
+
   /** A job of one or two tasks, of which the first one fails twice and the second one once. */
   private static void failingJob(int tasks) {
     JavaSparkContext.fromSparkContext(session.sparkContext())
@@ -57,7 +61,7 @@ class SparkRegistryTest {
     JobId job = JobId.random();
     try (Tracker tracker =
         Tracker.open(job, Secret.random(), new Tracker.Settings(2, "127.0.0.1"))) {
-      SparkRegistry registry = new SparkRegistry(session.sparkContext(), tracker, false);
+      SparkRegistry registry = new SparkRegistry(surroundings(), tracker, false);
       session.sparkContext().addSparkListener(registry);
       try {
         failingJob(2);
@@ -83,7 +87,7 @@ class SparkRegistryTest {
     try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"))) {
       AgentSettings settings = new AgentSettings(tracker.address());
       settings.place("one", "127.0.0.1", "localhost");
-      SparkRegistry registry = new SparkRegistry(session.sparkContext(), tracker, false);
+      SparkRegistry registry = new SparkRegistry(surroundings(), tracker, false);
       session.sparkContext().addSparkListener(registry);
       Communicator.Limits limits = new Communicator.Limits(60_000, 60_000, 60_000);
       try (Agent agent = Agent.open(job, secret, settings);
@@ -118,7 +122,7 @@ class SparkRegistryTest {
         };
     try (Tracker tracker =
         Tracker.open(job, Secret.random(), new Tracker.Settings(1, "127.0.0.1"))) {
-      SparkRegistry registry = new SparkRegistry(session.sparkContext(), tracker, false);
+      SparkRegistry registry = new SparkRegistry(surroundings(), tracker, false);
       // Spark's bus calls one listener after the other, and this one comes first.
       session.sparkContext().addSparkListener(late);
       session.sparkContext().addSparkListener(registry);

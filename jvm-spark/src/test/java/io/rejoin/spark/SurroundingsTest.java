@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rejoin.EventsForTests;
 import io.rejoin.RejoinException;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
@@ -57,8 +56,8 @@ class SurroundingsTest {
 
   @Test
   void before_the_death_that_ends_the_job_one_line_says_so() {
-    assertTrue(Gang.lastDeath(EventsForTests.rankLost(1, 1), surroundings()).isEmpty());
-    String warning = Gang.lastDeath(EventsForTests.rankLost(1, 2), surroundings()).orElseThrow();
+    assertTrue(SparkRegistry.lastDeath(1, 1, surroundings()).isEmpty());
+    String warning = SparkRegistry.lastDeath(1, 2, surroundings()).orElseThrow();
     assertTrue(warning.startsWith("rank 1 has died 2 times"), warning);
     assertTrue(warning.contains("local[threads,failures]"), warning);
   }

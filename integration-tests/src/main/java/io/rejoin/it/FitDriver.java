@@ -3,6 +3,8 @@ package io.rejoin.it;
 import io.rejoin.Faults;
 import io.rejoin.TrainingEvent;
 import io.rejoin.spark.RejoinEstimator;
+import java.io.File;
+import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
@@ -20,16 +22,22 @@ public final class FitDriver {
   /** Reported when all trainings are over. */
   static final String END = "end of trainings";
 
+  /** The property for a driver that is started again with the same arguments. */
+  static final String ONCE = "rejoin.it.once";
+
   private FitDriver() {}
 
   /**
    * Arguments: recipe, workers, rounds, and fault rules as {@link Faults#parse} reads them; further
-   * fault rules are those of further trainings.
+   * fault rules are those of further trainings. The property {@link #ONCE} names a file that is
+   * made by the first driver: one that finds it is the first one's successor, and meets no faults.
    */
-  public static void main(String[] arguments) {
+  public static void main(String[] arguments) throws IOException {
     Recipe recipe = Recipe.valueOf(arguments[0]);
     int workers = Integer.parseInt(arguments[1]);
     int rounds = Integer.parseInt(arguments[2]);
+    String once = System.getProperty(ONCE);
+    boolean isSuccessor = once != null && !new File(once).createNewFile();
     SparkSession spark = SparkSession.builder().appName("rejoin " + recipe).getOrCreate();
     report("application " + spark.sparkContext().applicationId());
     if (!spark.sparkContext().isLocal()) {
@@ -48,7 +56,7 @@ public final class FitDriver {
               }
             });
     for (int each = 3; each < Math.max(4, arguments.length); each++) {
-      String faults = arguments.length > 3 ? arguments[each] : "";
+      String faults = arguments.length > 3 && !isSuccessor ? arguments[each] : "";
       RejoinEstimator<?> estimator =
           new RejoinEstimator<>(recipe.estimator(spark, workers, rounds))
               .setFaultsForTests(Faults.parse(faults))

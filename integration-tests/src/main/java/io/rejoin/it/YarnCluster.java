@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -133,11 +134,14 @@ public final class YarnCluster implements Cluster, AutoCloseable {
     nodes.get(node).process().destroyForcibly().waitFor();
   }
 
-  /** Files of this name among the logs of all containers, of which there may be none yet. */
+  /**
+   * Files of this name among the logs of all containers, of which there may be none yet, in the
+   * order in which these were allocated.
+   */
   public List<Path> containerLogs(String name) {
     try (Stream<Path> all = Files.walk(work.folder("logs"))) {
       return all.filter(file -> file.getFileName().toString().equals(name))
-          .sorted()
+          .sorted(Comparator.comparing(file -> file.getParent().getFileName()))
           .collect(Collectors.toList());
     } catch (IOException cannot) {
       throw new IllegalStateException("cannot list the containers' logs", cannot);

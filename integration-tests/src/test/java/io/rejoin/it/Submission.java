@@ -1,6 +1,7 @@
 package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.Communicator;
 import io.rejoin.spark.RejoinEstimator;
@@ -87,8 +88,13 @@ final class Submission implements AutoCloseable {
   /** Our jars and XGBoost's, as {@code --jars} has them. */
   static String jars() {
     return Stream.of(Communicator.class, RejoinEstimator.class, Booster.class)
-        .map(type -> type.getProtectionDomain().getCodeSource().getLocation().getPath())
+        .map(Submission::jarOf)
         .collect(Collectors.joining(","));
+  }
+
+  /** The jar that this class is in. */
+  static String jarOf(Class<?> type) {
+    return type.getProtectionDomain().getCodeSource().getLocation().getPath();
   }
 
   /** The jar with {@link FitDriver}. */
@@ -161,6 +167,19 @@ final class Submission implements AutoCloseable {
       throw new AssertionError(
           (ended ? "it failed" : "it is late") + "; it reported " + facts() + "; " + output);
     }
+  }
+
+  /**
+   * Two drivers have run, one after the other; the second one went on from about that round, not
+   * from the first one.
+   */
+  void assertWentOn(int round) throws IOException {
+    List<String> facts = facts();
+    List<String> applications = facts("application");
+    assertEquals(2, applications.size(), () -> "applications: " + applications);
+    int second = facts.lastIndexOf("application " + applications.get(1));
+    String first = values("round", facts.subList(second, facts.size())).get(0);
+    assertTrue(Integer.parseInt(first) >= round - 4, () -> "it began at round " + first);
   }
 
   /** It has trained so many models, and they are the same. */

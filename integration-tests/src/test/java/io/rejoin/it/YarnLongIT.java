@@ -8,7 +8,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
-import java.util.function.Predicate;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
@@ -20,7 +19,7 @@ import org.junit.jupiter.api.Test;
  */
 @DisplayName("on YARN, at length")
 class YarnLongIT {
-  private static final String WORKS = "10";
+  private static final String ROUNDS = "10";
   private static final int HELD_UP = 5;
   private static YarnApplications yarn;
 
@@ -40,10 +39,30 @@ class YarnLongIT {
   void in_cluster_mode_a_container_that_is_killed_comes_back_and_the_model_is_the_same()
       throws Exception {
     String kill = Fault.of(1).version(HELD_UP, 10_000).kill();
-    try (Submission application = yarn.submit("cluster", yarn.settings(), WORKS, "", kill)) {
+    try (Submission application = yarn.submit("cluster", yarn.settings(), ROUNDS, "", kill)) {
       application.awaitEnd(YarnApplications.LIMIT);
       application.assertSameModels(2);
       assertEquals(List.of("1"), application.facts("again"));
+    }
+  }
+
+  @Test
+  void in_cluster_mode_a_driver_that_is_killed_goes_on_in_the_second_attempt() throws Exception {
+    Map<String, String> settings = yarn.settings();
+    settings.put(
+        "spark.rejoin.durable", yarn.cluster().work().folder("durable").toUri().toString());
+    settings.put("spark.rejoin.durable.every", "2");
+    settings.merge(
+        "spark.driver.extraJavaOptions",
+        " -D" + FitDriver.ONCE + "=" + yarn.cluster().work().file("once"),
+        String::concat);
+    String heldUp = Fault.of(1).version(HELD_UP, 0).notice().replace("notify", "delay:120s");
+    try (Submission application = yarn.submit("cluster", settings, ROUNDS, heldUp, "")) {
+      application.await("fired", any -> true, YarnApplications.LIMIT);
+      Processes.signal(processOf(".ApplicationMaster"), "KILL");
+      application.awaitEnd(YarnApplications.LIMIT);
+      application.assertSameModels(2);
+      application.assertWentOn(HELD_UP);
     }
   }
 
@@ -74,13 +93,13 @@ class YarnLongIT {
     settings.put("spark.rejoin.input.replicas", "3");
     settings.put("spark.rejoin.lost.after", "240s");
     String stops = stops(0) + "|" + stops(1) + "|" + stops(2);
-    try (Submission application = yarn.submit("client", settings, WORKS, "", stops)) {
+    try (Submission application = yarn.submit("client", settings, ROUNDS, "", stops)) {
       for (int rule = 0; rule < 3; rule++) {
         String fired = Integer.toString(rule);
         application.await("fired", fired::equals, YarnApplications.LIMIT);
       }
       Map<String, Long> processes = processesOfRanks(application);
-      String master = nodeOfMaster();
+      String master = yarn.cluster().nodeOf(processOf(".ExecutorLauncher"));
       List<String> lost = new ArrayList<>();
       List<Long> left = new ArrayList<>();
       String node = null;
@@ -115,14 +134,13 @@ class YarnLongIT {
     return Fault.of(rank).version(HELD_UP, 0).stop();
   }
 
-  private static String nodeOfMaster() {
-    Predicate<Processes.Found> isMaster =
-        found -> found.command().stream().anyMatch(word -> word.endsWith(".ExecutorLauncher"));
+  /** The process of the application that runs this class of Spark's. */
+  private static long processOf(String main) {
     return yarn.cluster().processes().stream()
-        .filter(isMaster)
-        .map(found -> yarn.cluster().nodeOf(found.pid()))
+        .filter(found -> found.command().stream().anyMatch(word -> word.endsWith(main)))
         .findFirst()
-        .orElseThrow();
+        .orElseThrow()
+        .pid();
   }
 
   /** By rank the process that trains it now. */
@@ -151,10 +169,10 @@ class YarnLongIT {
     Map<String, String> other = new HashMap<>(large);
     other.put("spark.yarn.queue", YarnSettings.OTHER_QUEUE);
     other.put("spark.executor.instances", "1");
-    try (Submission application = yarn.submit("client", large, WORKS, "", stops(0))) {
+    try (Submission application = yarn.submit("client", large, ROUNDS, "", stops(0))) {
       application.await("fired", "0"::equals, YarnApplications.LIMIT);
       long stopped = processesOfRanks(application).get("0");
-      try (Submission second = yarn.submit("client", other, 1, WORKS)) {
+      try (Submission second = yarn.submit("client", other, 1, ROUNDS)) {
         String lost = application.await("lost", any -> true, YarnApplications.LIMIT);
         Processes.signal(stopped, "CONT");
         second.awaitEnd(YarnApplications.LIMIT);

@@ -121,7 +121,7 @@ else
   examples=$!
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
-    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
+    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT
   fetched
   suite spark35-xgb340 distribution SparkDistributionIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"

@@ -73,7 +73,10 @@ public final class FitDriver {
     switch (event.kind()) {
       case VERSION_ENTERED -> report("round " + event.number("round"));
       case CAUGHT_UP -> report("again " + event.number("rank"));
-      case AGENT_JOINED -> report("agent " + event.text("executor") + " " + event.text("pid"));
+      case AGENT_JOINED -> {
+        report("agent " + event.text("executor") + " " + event.text("pid"));
+        report("host " + event.text("host"));
+      }
       case RANK_JOINED -> report("joined " + event.number("rank") + " " + event.text("executor"));
       case FAULT_FIRED -> report("fired " + event.number("id"));
       case RANK_LOST -> report("lost " + event.number("rank"));

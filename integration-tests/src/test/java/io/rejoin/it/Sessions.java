@@ -32,7 +32,7 @@ final class Sessions {
     }
   }
 
-  private static final String EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions";
+  static final String EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions";
 
   /**
    * Executors of tests live for seconds, and starting their replacements is most of what a run
@@ -54,6 +54,11 @@ final class Sessions {
       cluster = StandaloneCluster.start(System.getProperty("rejoin.it.name", "tests"), 4);
     }
     return cluster;
+  }
+
+  /** The options of executors' JVMs, for who adds to them. */
+  static String executorOptions() {
+    return cluster().configuration().get(EXECUTOR_OPTIONS) + " " + SHORT_LIVED;
   }
 
   /** Ends the session, so that all slots are free for a driver in a process of its own. */
@@ -79,8 +84,7 @@ final class Sessions {
       for (Map.Entry<String, String> entry : cluster().configuration().entrySet()) {
         builder.config(entry.getKey(), entry.getValue());
       }
-      builder.config(
-          EXECUTOR_OPTIONS, cluster().configuration().get(EXECUTOR_OPTIONS) + " " + SHORT_LIVED);
+      builder.config(EXECUTOR_OPTIONS, executorOptions());
       if (wanted == Shape.LOCAL) {
         builder.master("local[" + wanted.slots + ",4]");
       } else {

@@ -111,6 +111,9 @@ if [ "$long" = long ]; then
     >"$reports/pyspark41.log" 2>&1 || failed=1
   grep -hE '^(FAIL|ERROR):|^expected' "$reports"/py{wheel,spark,spark41}.log
   suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT SparkTabIT
+  for set in spark35-xgb340 spark35-xgb320; do
+    JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
+  done
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
@@ -121,7 +124,7 @@ else
   examples=$!
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
-    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT
+    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT
   fetched
   suite spark35-xgb340 distribution SparkDistributionIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"

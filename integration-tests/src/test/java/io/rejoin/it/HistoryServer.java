@@ -11,7 +11,7 @@ import java.time.Duration;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The history server of a Spark distribution, by its own script, with more jars or without. */
+/** Spark's history server in a process of its own. */
 final class HistoryServer implements AutoCloseable {
   private static final Pattern STARTED = Pattern.compile("HistoryServer.*started at (http://\\S+)");
   private static final Duration LIMIT = Duration.ofSeconds(90);
@@ -20,30 +20,57 @@ final class HistoryServer implements AutoCloseable {
   private final Path log;
   private final String address;
 
-  /**
-   * Starts one.
-   *
-   * @param jars what it has on its class path besides; empty for nothing
-   */
-  HistoryServer(StandaloneCluster cluster, String name, Path distribution, Path logs, String jars)
-      throws IOException, InterruptedException {
-    log = cluster.work().file(name + ".log");
-    process =
-        new JavaProcess(name, "org.apache.spark.deploy.history.HistoryServer")
-            .memory("512m")
-            .distribution(distribution.toAbsolutePath(), cluster.leash())
-            .property("spark.history.fs.logDirectory", logs.toUri().toString())
-            .property("spark.history.fs.update.interval", "1s")
-            .property("spark.history.ui.port", "0")
-            .environment("SPARK_LOCAL_IP", "127.0.0.1")
-            .environment("SPARK_DAEMON_CLASSPATH", jars);
-    process.start(log);
+  private HistoryServer(JavaProcess process, Path log) throws IOException, InterruptedException {
+    this.process = process;
+    this.log = log;
     try {
       address = started();
     } catch (IOException | InterruptedException | AssertionError failed) {
       process.close();
       throw failed;
     }
+  }
+
+  /**
+   * That of a distribution, by its own script.
+   *
+   * @param jars what it has on its class path besides; empty for nothing
+   */
+  static HistoryServer of(
+      StandaloneCluster cluster, String name, Path distribution, Path logs, String jars)
+      throws IOException, InterruptedException {
+    Path log = cluster.work().file(name + ".log");
+    JavaProcess process =
+        process(name, logs)
+            .distribution(distribution.toAbsolutePath(), cluster.leash())
+            .property("spark.history.fs.update.interval", "1s")
+            .environment("SPARK_DAEMON_CLASSPATH", jars);
+    return new HistoryServer(process.start(log), log);
+  }
+
+  /** Of this class path, with our jars. */
+  static HistoryServer of(StandaloneCluster cluster, Path logs)
+      throws IOException, InterruptedException {
+    Path log = cluster.work().file("history.log");
+    JavaProcess process =
+        process("history", logs)
+            .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
+            .property("rejoin.it.log", log.toString())
+            .environment("SPARK_HOME", cluster.home().toString());
+    return new HistoryServer(process.start(cluster.work().file("history.out.log")), log);
+  }
+
+  private static JavaProcess process(String name, Path logs) {
+    return new JavaProcess(name, "org.apache.spark.deploy.history.HistoryServer")
+        .memory("512m")
+        .property("spark.history.fs.logDirectory", logs.toUri().toString())
+        .property("spark.history.ui.port", "0")
+        .environment("SPARK_LOCAL_IP", "127.0.0.1");
+  }
+
+  /** Its first page. */
+  String address() {
+    return address;
   }
 
   /** Where it shows an application; returns when it knows it. */
@@ -65,7 +92,7 @@ final class HistoryServer implements AutoCloseable {
 
   /** What it has logged. */
   String log() throws IOException {
-    return Files.readString(log);
+    return Files.exists(log) ? Files.readString(log) : "";
   }
 
   private String started() throws IOException, InterruptedException {

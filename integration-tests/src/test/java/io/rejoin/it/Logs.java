@@ -9,6 +9,7 @@ import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.core.LogEvent;
 import org.apache.logging.log4j.core.Logger;
 import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Configurator;
 import org.apache.logging.log4j.core.config.Property;
 
 /** Collects what Rejoin logs in this process, until it is closed. */
@@ -26,8 +27,13 @@ final class Logs implements AutoCloseable {
         }
       };
 
+  private final Level before = logger.getLevel();
+
   private Logs(Level least) {
     this.least = least;
+    if (before.isMoreSpecificThan(least)) {
+      Configurator.setLevel(logger.getName(), least);
+    }
     appender.start();
     logger.addAppender(appender);
   }
@@ -40,6 +46,11 @@ final class Logs implements AutoCloseable {
   /** Collects what is said for the record, too. */
   static Logs collectAll() {
     return new Logs(Level.INFO);
+  }
+
+  /** Collects everything, and has everything said. */
+  static Logs collectTrace() {
+    return new Logs(Level.TRACE);
   }
 
   /** Those that say this. */
@@ -62,6 +73,7 @@ final class Logs implements AutoCloseable {
   @Override
   public void close() {
     logger.removeAppender(appender);
+    Configurator.setLevel(logger.getName(), before);
     appender.stop();
   }
 }

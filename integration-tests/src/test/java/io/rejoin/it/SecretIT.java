@@ -8,15 +8,12 @@ import io.rejoin.TrainingEvent.Kind;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HexFormat;
 import java.util.List;
@@ -25,6 +22,7 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.apache.spark.SparkContext;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.scheduler.ActiveJob;
@@ -41,17 +39,26 @@ class SecretIT {
   private static final Duration LIMIT = Duration.ofSeconds(300);
 
   @Test
-  void stands_in_no_file_page_argument_or_environment_of_the_cluster() throws Exception {
-    Path eventLog = Sessions.cluster().work().folder("events");
+  void stands_in_no_file_setting_page_log_argument_or_environment_of_the_cluster()
+      throws Exception {
+    StandaloneCluster cluster = Sessions.cluster();
+    Path eventLog = cluster.work().folder("events");
     SparkSession spark =
         Sessions.of(
             Sessions.Shape.SINGLE,
             Map.of(
-                "spark.ui.enabled", "true",
-                "spark.ui.port", "0",
-                "spark.eventLog.enabled", "true",
-                "spark.eventLog.compress", "false",
-                "spark.eventLog.dir", eventLog.toUri().toString()));
+                "spark.ui.enabled",
+                "true",
+                "spark.ui.port",
+                "0",
+                "spark.eventLog.enabled",
+                "true",
+                "spark.eventLog.compress",
+                "false",
+                "spark.eventLog.dir",
+                eventLog.toUri().toString(),
+                Sessions.EXECUTOR_OPTIONS,
+                Sessions.executorOptions() + " -Drejoin.it.ours=trace"));
     AtomicReference<Looks> looks = new AtomicReference<>();
     AtomicReference<Throwable> trouble = new AtomicReference<>();
     List<String> found = new ArrayList<>();
@@ -59,37 +66,59 @@ class SecretIT {
         new RejoinRun(spark, Recipe.BINARY, 3, 12)
             .setting("spark.rejoin.checkpoint.rounds", "1")
             .setting("spark.rejoin.log.level", "trace")
-            .fault(Fault.of(1).version(8, 20_000).kill());
+            .setting("spark.rejoin.events", cluster.work().folder("rejoin-events").toString())
+            // The rank is frozen while everything is searched, and killed then.
+            .setting("spark.rejoin.lost.after", "20min")
+            .fault(Fault.of(1).version(8, 20_000).stop());
     run.listen(
         event -> {
-          // The kill is later, so the job still runs while everything is searched.
-          if (event.kind() == Kind.VERSION_ENTERED
-              && event.number("round") >= 2
-              && looks.get() == null) {
+          if (event.kind() == Kind.FAULT_FIRED) {
             try {
               looks.set(Looks.of(secret(spark.sparkContext())));
               found.addAll(search(spark, looks.get()));
-            } catch (ReflectiveOperationException | IOException | InterruptedException e) {
+            } catch (ReflectiveOperationException
+                | IOException
+                | InterruptedException
+                | RuntimeException e) {
               trouble.set(e);
             }
           }
         });
-    Outcome outcome = Deadline.within(LIMIT, "a secret job", Sessions.cluster(), run::train);
-    assertEquals(64, outcome.digest().length());
-    if (trouble.get() != null) {
-      throw new AssertionError("the search failed", trouble.get());
+    new FaultCase.ByEvent(run).when(event -> event.kind() == Kind.FAULT_FIRED, 1, "KILL");
+    try (Logs logs = Logs.collectTrace()) {
+      Outcome outcome = Deadline.within(LIMIT, "a secret job", cluster, run::train);
+      assertEquals(64, outcome.digest().length());
+      if (trouble.get() != null) {
+        throw new AssertionError("the search failed", trouble.get());
+      }
+      assertTrue(looks.get() != null, "nothing was searched");
+      logs.with("").stream().filter(looks.get()::in).forEach(found::add);
+      assertFalse(logs.with("").isEmpty(), "the driver has logged nothing");
     }
-    assertTrue(looks.get() != null, "nothing was searched");
     found.addAll(search(spark, looks.get()));
+    try (HistoryServer history = HistoryServer.of(cluster, eventLog)) {
+      String application = spark.sparkContext().applicationId();
+      String root = history.address();
+      found.addAll(
+          searchPages(
+              looks.get(),
+              Stream.concat(
+                  Stream.of(root + "/", history.of(application) + "/jobs/"),
+                  answers(root, application))));
+    }
     assertEquals(List.of(), found);
     // The search is worth something: it finds what is there.
-    Path planted = Sessions.cluster().work().file("planted");
+    Path planted = cluster.work().file("planted");
     Files.write(planted, looks.get().all().get(2));
-    assertEquals(List.of(planted.toString()), search(spark, looks.get()));
+    assertEquals(List.of(planted.toString()), searchFiles(looks.get()));
     Files.delete(planted);
     assertTrue(
         files(eventLog).stream().anyMatch(file -> contains(file, "SparkListenerJobStart")),
         "there is no event log to search");
+    assertTrue(
+        files(cluster.work().folder("executors")).stream()
+            .anyMatch(file -> contains(file, " TRACE rejoin: ")),
+        "executors have logged nothing at trace");
   }
 
   /** What a secret may look like. */
@@ -108,7 +137,10 @@ class SecretIT {
     }
 
     boolean in(byte[] text) {
-      String searched = new String(text, StandardCharsets.ISO_8859_1);
+      return in(new String(text, StandardCharsets.ISO_8859_1));
+    }
+
+    boolean in(String searched) {
       return all.stream()
           .anyMatch(one -> searched.contains(new String(one, StandardCharsets.ISO_8859_1)));
     }
@@ -138,49 +170,69 @@ class SecretIT {
   /** Where the secret was found. */
   private static List<String> search(SparkSession spark, Looks looks)
       throws IOException, InterruptedException {
-    List<String> found = new ArrayList<>();
-    List<Path> files = files(Sessions.cluster().work().root());
-    assertFalse(files.isEmpty());
-    for (Path file : files) {
-      if (looks.in(bytes(file))) {
-        found.add(file.toString());
-      }
-    }
-    for (Processes.Found process : Processes.marked(Sessions.cluster().mark())) {
+    List<String> found = searchFiles(looks);
+    List<Processes.Found> processes = new ArrayList<>(Processes.marked(Sessions.cluster().mark()));
+    processes.add(new Processes.Found(ProcessHandle.current().pid(), List.of("the driver")));
+    for (Processes.Found process : processes) {
       for (String name : new String[] {"cmdline", "environ"}) {
         if (looks.in(bytes(Path.of("/proc", Long.toString(process.pid()), name)))) {
           found.add(name + " of " + process.command());
         }
       }
     }
-    for (String page : pages(spark)) {
-      HttpResponse<byte[]> answer =
-          HttpClient.newHttpClient()
-              .send(
-                  HttpRequest.newBuilder(URI.create(page)).timeout(Duration.ofSeconds(20)).build(),
-                  HttpResponse.BodyHandlers.ofByteArray());
-      assertEquals(200, answer.statusCode(), page);
-      if (looks.in(answer.body())) {
-        found.add(page);
-      }
-    }
+    String root = spark.sparkContext().uiWebUrl().get();
+    Stream<String> more = Stream.of(root + "/", root + "/metrics/json/", root + "/executors/");
+    String application = spark.sparkContext().applicationId();
+    found.addAll(searchPages(looks, Stream.concat(more, answers(root, application))));
+    settings(spark)
+        .filter(setting -> looks.in(setting.toString()))
+        .forEach(setting -> found.add("setting " + setting));
     return found;
   }
 
-  private static List<String> pages(SparkSession spark) {
-    String root = spark.sparkContext().uiWebUrl().get();
-    String api = root + "/api/v1/applications/" + spark.sparkContext().applicationId();
-    return Stream.of(
-            root + "/environment/",
-            root + "/jobs/",
-            root + "/stages/",
-            root + "/storage/",
-            api + "/environment",
-            api + "/jobs",
-            api + "/stages?details=true",
-            api + "/allexecutors",
-            api + "/storage/rdd")
+  /** The files of the cluster that have it: of all its processes, but for the driver's log. */
+  private static List<String> searchFiles(Looks looks) throws IOException {
+    List<Path> files = files(Sessions.cluster().work().root());
+    assertFalse(files.isEmpty());
+    return files.stream()
+        .filter(file -> looks.in(bytes(file)))
+        .map(Path::toString)
+        .collect(Collectors.toCollection(ArrayList::new));
+  }
+
+  /** The pages among these, and those that they lead to, that have it. */
+  private static List<String> searchPages(Looks looks, Stream<String> addresses)
+      throws IOException, InterruptedException {
+    Map<String, byte[]> pages = WebPages.from(addresses.collect(Collectors.toList()));
+    assertTrue(pages.size() > 20, "only " + pages.keySet());
+    return pages.entrySet().stream()
+        .filter(page -> looks.in(page.getValue()))
+        .map(Map.Entry::getKey)
         .collect(Collectors.toList());
+  }
+
+  /** What Spark says of an application by REST. */
+  private static Stream<String> answers(String root, String application) {
+    return Stream.of(
+            "",
+            "/environment",
+            "/jobs",
+            "/stages?details=true&withSummaries=true",
+            "/executors",
+            "/allexecutors",
+            "/storage/rdd",
+            "/sql?details=true&planDescription=true&length=1000")
+        .map(path -> root + "/api/v1/applications/" + application + path);
+  }
+
+  /** The application's, the session's and Hadoop's. */
+  private static Stream<Object> settings(SparkSession spark) {
+    Stream<Object> ofSpark = Arrays.stream(spark.sparkContext().getConf().getAll());
+    Stream<Object> ofSession = Stream.of(spark.conf().getAll().toString());
+    Stream<Object> ofHadoop =
+        StreamSupport.stream(spark.sparkContext().hadoopConfiguration().spliterator(), false)
+            .map(Object.class::cast);
+    return Stream.of(ofSpark, ofSession, ofHadoop).flatMap(some -> some);
   }
 
   private static List<Path> files(Path root) throws IOException {

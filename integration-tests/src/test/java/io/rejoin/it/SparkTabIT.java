@@ -215,7 +215,7 @@ class SparkTabIT {
 
   private Void history(String application, Path logs, RejoinRun fit) throws Exception {
     try (HistoryServer server =
-        new HistoryServer(cluster, "history", distribution(), logs, jars())) {
+        HistoryServer.of(cluster, "history", distribution(), logs, jars())) {
       String tab = server.of(application) + "/rejoin/";
       WebPage list = browser.read(tab);
       assertEquals(2, list.rows("rejoin-jobs").size());
@@ -230,7 +230,7 @@ class SparkTabIT {
   /** A history server of somebody else's shows the application all the same. */
   private Void withoutUs(String application, Path logs) throws Exception {
     try (HistoryServer server =
-        new HistoryServer(cluster, "history-without", distribution(), logs, "")) {
+        HistoryServer.of(cluster, "history-without", distribution(), logs, "")) {
       WebPage page = browser.read(server.of(application) + "/jobs/");
       assertTrue(page.html().contains("Completed Jobs"), page.html());
       assertFalse(page.html().contains("/rejoin/"), page.html());

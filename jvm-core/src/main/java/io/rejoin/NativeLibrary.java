@@ -2,10 +2,11 @@ package io.rejoin;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -106,7 +107,7 @@ public final class NativeLibrary {
             null);
       }
       copy = Files.createTempFile("rejoin-", "-" + LIBRARY);
-      Files.copy(in, copy, StandardCopyOption.REPLACE_EXISTING);
+      fill(copy, in);
       System.load(copy.toAbsolutePath().toString());
     } catch (IOException e) {
       throw incompatible(
@@ -119,6 +120,16 @@ public final class NativeLibrary {
           "the native library can't be loaded from " + copy + ": " + e.getMessage(), e);
     } finally {
       deleteQuietly(copy);
+    }
+  }
+
+  /**
+   * Into the very file that was made, which is this user's alone: a new one in its place would have
+   * the mode that the umask says, and others could write what is loaded next.
+   */
+  static void fill(Path made, InputStream library) throws IOException {
+    try (OutputStream out = Files.newOutputStream(made, StandardOpenOption.WRITE)) {
+      library.transferTo(out);
     }
   }
 

@@ -1,15 +1,18 @@
 package io.rejoin;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayInputStream;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Collections;
 import java.util.List;
 import java.util.regex.Pattern;
@@ -49,6 +52,18 @@ class NativeLibraryTest {
       assertEquals(17, Collections.max(minors), versions);
     } finally {
       Files.delete(library);
+    }
+  }
+
+  @Test
+  void the_copy_that_is_loaded_can_be_read_and_written_by_its_user_alone() throws Exception {
+    Path copy = Files.createTempFile("rejoin-", ".so");
+    try {
+      NativeLibrary.fill(copy, new ByteArrayInputStream(new byte[] {1, 2, 3}));
+      assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(copy)));
+      assertArrayEquals(new byte[] {1, 2, 3}, Files.readAllBytes(copy));
+    } finally {
+      Files.delete(copy);
     }
   }
 

@@ -279,12 +279,14 @@ rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage
                           const rejoin_limits *limits, rejoin_communicator **communicator);
 
 /*
- * The same in a job whose world may shrink and grow (rejoin_tracker_config.min): `number` is the
- * process's, from 0, which no other living one has. Which rank it is the job says (rejoin_rank()),
- * and may say anew (REJOIN_RESIZED, rejoin_join_again()). A process that no rank is left for waits
- * here until there is one, or the job is over.
+ * The same in a job whose ranks aren't its tasks' numbers, since some stand by as spares or the world
+ * shrinks and grows (rejoin_tracker_config.min): task `number`, from 0, which no other living process
+ * has, asks the job for a rank by its own `stage` and `task`, and joins as what it is given, which
+ * rejoin_rank() says; after REJOIN_RESIZED, rejoin_join_again() may say another one. A task that no
+ * rank is left for waits here until there is one, or the job is over. Besides what rejoin_join()
+ * returns: REJOIN_FENCED when a newer try of the task is there.
  */
-rejoin_status rejoin_join_elastic(rejoin_process *process, uint32_t number, uint32_t stage, uint32_t task,
+rejoin_status rejoin_join_as_task(rejoin_process *process, uint32_t number, uint32_t stage, uint32_t task,
                                   const char *terms, const rejoin_limits *limits, rejoin_communicator **communicator);
 
 /*
@@ -592,6 +594,11 @@ void rejoin_xgboost_process_close(rejoin_xgboost_process *process);
 rejoin_status rejoin_xgboost_join(rejoin_xgboost_process *process, uint32_t number, uint32_t stage, uint32_t task,
                                   const char *terms, const rejoin_limits *limits, rejoin_xgboost **rank);
 
+/* As rejoin_join_as_task(), in a job with spares; REJOIN_TIMED_OUT when none was given within `limits->join_millis`. */
+rejoin_status rejoin_xgboost_join_as_task(rejoin_xgboost_process *process, uint32_t number, uint32_t stage,
+                                          uint32_t task, const char *terms, const rejoin_limits *limits,
+                                          rejoin_xgboost **rank);
+
 /* Why the last call with it failed; empty when it didn't. Not to be called while another thread makes one. */
 const char *rejoin_xgboost_message(const rejoin_xgboost *rank);
 
@@ -725,7 +732,7 @@ typedef struct rejoin_tracker_config {
     uint64_t lost_after_millis; /* silence after which a process is declared lost; 0: 1.5 s */
     uint64_t members_millis;    /* how long a rank may be missing, until REJOIN_MEMBERS_MISSING; 0: 1 minute */
     /* the fewest ranks that the world may shrink to, at most `world`: then processes join by
-       rejoin_join_elastic(). 0: the world is fixed, and the next three have to be 0 */
+       rejoin_join_as_task(). 0: the world is fixed, and the next three have to be 0 */
     uint32_t min;
     uint32_t max;                    /* the most that it may grow to, at least `world`; 0: `world` */
     uint64_t elastic_timeout_millis; /* how long a replacement is waited for before it shrinks; 0: 30 s */
@@ -799,7 +806,7 @@ rejoin_status rejoin_tracker_result(const rejoin_tracker *tracker, const void **
 rejoin_status rejoin_tracker_notify(const rejoin_tracker *tracker, const char *executor, const char *reason);
 
 /*
- * In a job with `min`: the process that joins as this number (rejoin_join_elastic()) is about to be
+ * In a job with `min`: the process that joins as this number (rejoin_join_as_task()) is about to be
  * ended, and no other one is started in its place: the world shrinks when it is gone, and no
  * replacement is waited for.
  */

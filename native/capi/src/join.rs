@@ -9,6 +9,7 @@ use rejoin_agent::protocol::ids::{Attempt, Rank, Task};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Language, Process};
 use std::ffi::c_char;
+use std::time::Duration;
 
 /// See the header.
 #[no_mangle]
@@ -50,7 +51,7 @@ pub unsafe extern "C" fn rejoin_join(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn rejoin_join_elastic(
+pub unsafe extern "C" fn rejoin_join_as_task(
     process: *mut RejoinProcess,
     number: u32,
     stage: u32,

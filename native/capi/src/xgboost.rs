@@ -6,8 +6,8 @@ use crate::numbers::{bad, code, status, OK, OVER};
 use crate::quiet::catch;
 use bytes::Bytes;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
-use rejoin_agent::AgentConfig;
+use rejoin_agent::protocol::ids::{Attempt, Rank, Task, Version};
+use rejoin_agent::{Agent, AgentConfig, StoodBy};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Limits, Settings};
 use rejoin_xgboost::{BridgeConfig, HookUse, Member, Process, XgboostVersion};
@@ -93,6 +93,25 @@ unsafe fn with(handle: *mut RejoinXgboost, work: impl FnOnce(&Joined, &mut Seat)
 unsafe fn number(handle: *const RejoinXgboost, of: impl FnOnce(&Joined) -> u32) -> u32 {
     // SAFETY: as `with`.
     unsafe { handle.as_ref() }.and_then(|handle| handle.joined.as_ref()).map_or(0, of)
+}
+
+/// The rank that a task of a job with spares is given, and the try of it that it joins as; `None` at the job's end.
+fn given_rank(
+    agent: &Agent,
+    task: Task,
+    attempt: Attempt,
+    at_most: Duration,
+) -> Result<Option<(Rank, Attempt)>, Error> {
+    match agent.stand_by(task, attempt, at_most)? {
+        Some(StoodBy::Rank(given)) => Ok(Some((given.rank, given.attempt))),
+        Some(StoodBy::Over { .. }) => Ok(None),
+        None => {
+            agent.stand_down(task, attempt);
+            let waited = at_most.as_secs();
+            let text = format!("task {task} (its try {attempt}) stood by for {waited} s, and was given no rank");
+            Err(Error::new(Code::TimedOut, text))
+        }
+    }
 }
 
 fn start((agent, settings): (AgentConfig, Settings), hook: HookUse) -> Result<Arc<Process>, Error> {
@@ -182,6 +201,31 @@ pub unsafe extern "C" fn rejoin_xgboost_join(
         let process = process.as_ref().ok_or_else(|| bad("process is NULL".into()))?.guarded.get()?;
         let terms = text("terms", terms)?.unwrap_or_default();
         join(process, (Rank(rank), Attempt { stage, task }), &terms, limits(given)?)
+    };
+    // SAFETY: as above.
+    unsafe { joined(join, member) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_xgboost_join_as_task(
+    process: *mut RejoinXgboostProcess,
+    number: u32,
+    stage: u32,
+    task: u32,
+    terms: *const c_char,
+    given: *const RejoinLimits,
+    member: *mut *mut RejoinXgboost,
+) -> i32 {
+    // SAFETY: the header asks for pointers that are right or NULL.
+    let join = || unsafe {
+        let (process, version) = process.as_ref().ok_or_else(|| bad("process is NULL".into()))?.guarded.get()?;
+        let (terms, limits) = (text("terms", terms)?.unwrap_or_default(), limits(given)?);
+        let (index, attempt) = (Task(number), Attempt { stage, task });
+        let agent = process.agent();
+        // After the job's end any join says so.
+        let joins_as = given_rank(agent, index, attempt, limits.join)?.unwrap_or((Rank(index.0), attempt));
+        join((process.clone(), version), joins_as, &terms, limits).inspect_err(|_| agent.stand_down(index, attempt))
     };
     // SAFETY: as above.
     unsafe { joined(join, member) }

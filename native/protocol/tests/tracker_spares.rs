@@ -116,6 +116,23 @@ fn a_spare_is_given_the_rank_of_a_process_that_died_at_once_and_joins_as_its_nex
     assert_eq!(accepted, Some(1));
 }
 
+/// As in PySpark: the task in the executor's JVM asks, because it has to read the rank's rows, and its Python worker,
+/// which has an agent of its own, asks again by the same try.
+#[test]
+fn a_rank_is_that_agent_s_which_asked_last_by_the_same_try_whatever_becomes_of_the_one_before() {
+    let mut desk = training(1);
+    assert_eq!(given(&dies(&mut desk, 2), 3), [(2, 1, 1)]);
+    desk.register(4);
+    let outputs = asks(&mut desk, 4, 2, 0);
+    assert_eq!(given(&outputs, 4), [(2, 1, 1)]);
+    assert_eq!(refusal(&desk.joins(3, 1, attempt(1)), 3), Some(Code::Fenced));
+    assert_eq!(refusal(&desk.joins(4, 1, attempt(1)), 4), None);
+    desk.says(3, AgentMessage::StandDown { task: Task(2), attempt: attempt(0) });
+    assert_eq!(lost(&dies(&mut desk, 3)), []);
+    let ranks: Vec<u32> = lost(&dies(&mut desk, 4)).into_iter().map(|(rank, ..)| rank).collect();
+    assert_eq!(ranks, [1]);
+}
+
 #[test]
 fn the_task_that_is_tried_again_becomes_the_next_spare_and_takes_the_rank_of_the_next_death() {
     let mut desk = training(1);

@@ -109,7 +109,9 @@ impl Engine {
     /// A worker says something to its tracker.
     pub(super) fn listen_to(&mut self, rank: Rank, token: Token) {
         let shared = self.shared.clone();
-        let Some(door) = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.door.as_mut()) else { return };
+        let Some(bridged_rank) = self.bridged_rank(rank) else { return };
+        let incarnation = bridged_rank.incarnation;
+        let Some(door) = bridged_rank.door.as_mut() else { return };
         let Some(talk) = door.talks.get_mut(&token) else { return };
         let mut ended = talk.write().is_err() | talk.read();
         let mut strange = None;
@@ -132,7 +134,11 @@ impl Engine {
                     ended = true;
                 }
                 Ok(Some(WorkerMessage::Print { message })) => {
-                    log::info!("{} {message}", shared.prefix(rank));
+                    log::debug!("{} {message}", shared.prefix(rank));
+                    if let Some(agent) = shared.agent() {
+                        let text = message.trim_end().to_owned();
+                        agent.report_event(Event::Printed { rank, incarnation, text });
+                    }
                     ended = true;
                 }
                 Err(text) => strange = Some(text),

@@ -129,7 +129,7 @@ _FUNCTIONS = {
         _STATUS,
         [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
     ),
-    "rejoin_join_elastic": (
+    "rejoin_join_as_task": (
         _STATUS,
         [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
     ),
@@ -191,6 +191,10 @@ _FUNCTIONS = {
     "rejoin_xgboost_process_message": (_TEXT, [Handle]),
     "rejoin_xgboost_process_close": (None, [Handle]),
     "rejoin_xgboost_join": (
+        _STATUS,
+        [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
+    ),
+    "rejoin_xgboost_join_as_task": (
         _STATUS,
         [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
     ),

@@ -15,6 +15,7 @@ from ._arguments import refused
 from ._errors import Code, RejoinError
 from ._spark_gang import Gang, arrow_schema, pickled, session_of
 from ._spark_xgboost import SEAMS, EstimatorRank
+from ._xgboost_callbacks import refuse_what_cannot_be_pickled
 
 _STOCK = "stock"
 
@@ -30,8 +31,8 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
     The fit runs in a plain stage, ``num_workers`` slots at once. When a Python worker or an executor
     dies, Spark retries that task alone; it goes on from the last checkpoint, of every 10 rounds or
     of every ``spark.rejoin.checkpoint.rounds``, while the others keep what they have. The rows are
-    stored on several executors first, so that it reads the same ones. Callbacks see each round again
-    as it was (:class:`rejoin.xgboost.Checkpoint` says what they can't ask for there).
+    stored on several executors first, so that it reads the same ones. Callbacks of your own come
+    back as they were at the checkpoint, by cloudpickle; one that can't be pickled is refused.
 
     ``seed_per_iteration`` is set: where rows or columns are sampled, the samples are others than
     stock's own. Up to XGBoost 3.2 ``checkpoint.rounds`` is part of the result there.
@@ -82,6 +83,7 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         gang = Gang(session)
         stock = self.stock.copy()
         _refuse_device(stock)
+        refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [])
         workers = stock.getOrDefault(stock.num_workers)
         prepare = stock._prepare_input
 

@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 from ._errors import Code, RejoinError
 from ._limits import limits_of
 from ._spark_rank import Launch, Rank, Rows
+from ._xgboost_callbacks import CarriedCallbacks
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
 from .xgboost import Checkpoint, _Context
 
@@ -69,7 +70,9 @@ def _texts(
     train = names["worker_train"]
 
     def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
-        trained = train(params, *arguments, callbacks=[*(callbacks or ()), Checkpoint(every)], **named)
+        checkpoint = Checkpoint(every)
+        checkpoint._carry = CarriedCallbacks
+        trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
         # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
         # default metrics); made of the model's bytes it is the same at a rank that came back after the end.
         return xgboost.Booster(params, model_file=bytearray(trained.save_raw("ubj")))

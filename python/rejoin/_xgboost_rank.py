@@ -15,8 +15,11 @@ _HOOKS = {"auto": 0, "off": 1}
 class Start:
     """What an incarnation starts from."""
 
-    def __init__(self, version: int, round_: int, complete: bool, checkpoint: Optional[bytes]) -> None:
+    def __init__(
+        self, version: int, round_: int, complete: bool, checkpoint: Optional[bytes], own: Optional[bytes]
+    ) -> None:
         self.version, self.round, self.complete, self.checkpoint = version, round_, complete, checkpoint
+        self.own = own  # what only this rank had
 
 
 class Rank(Owner):
@@ -51,7 +54,9 @@ class Rank(Owner):
         numbers = (ctypes.byref(version), ctypes.byref(round_), ctypes.byref(complete))
         self.call("load", *numbers, ctypes.byref(data), ctypes.byref(size))
         checkpoint = ctypes.string_at(data.value, size.value) if data.value is not None else None
-        return Start(version.value, round_.value, bool(complete.value), checkpoint)
+        self.call("load_own", ctypes.byref(data), ctypes.byref(size))
+        own = ctypes.string_at(data.value, size.value) if data.value is not None else None
+        return Start(version.value, round_.value, bool(complete.value), checkpoint, own)
 
     def communicator(self) -> str:
         """The arguments of XGBoost's communicator, as JSON."""
@@ -59,9 +64,9 @@ class Rank(Owner):
         self.call("communicator", ctypes.byref(text))
         return (text.value or b"").decode()
 
-    def enter(self, version: int, round_: int, checkpoint: bytes, complete: bool) -> None:
-        """Ends the present phase and enters this version."""
-        self.call("enter", version, round_, checkpoint, len(checkpoint), None, 0, int(complete))
+    def enter(self, version: int, round_: int, checkpoint: bytes, own: Optional[bytes], complete: bool) -> None:
+        """Ends the present phase and enters this version; ``own`` is what only this rank has."""
+        self.call("enter", version, round_, checkpoint, len(checkpoint), own, len(own or b""), int(complete))
 
     def begin_round(self, round_: int) -> None:
         """This round begins, within a version."""
@@ -130,9 +135,13 @@ class XgboostProcess(Process):
         status: int = self._function("start")(byref(config), byref(self._options), byref(handle))
         return status
 
-    def join_as(self, attempt: Tuple[int, int, int], terms: str, limits: c.Limits) -> Optional[Rank]:
-        """Joins as a rank, by its number, stage and task; ``None`` when the job had ended before."""
-        return _joined(*self._join(c.library.rejoin_xgboost_join, attempt, terms, limits))
+    def join_as(
+        self, attempt: Tuple[int, int, int], terms: str, limits: c.Limits, asks: bool = False
+    ) -> Optional[Rank]:
+        """Joins as a rank, by its number, stage and task; ``None`` when the job had ended before. One
+        that ``asks``, in a job with spares, joins by its task's number as the rank that it is given."""
+        join = c.library.rejoin_xgboost_join_as_task if asks else c.library.rejoin_xgboost_join
+        return _joined(*self._join(join, attempt, terms, limits))
 
 
 def _options(version: str, hook: str) -> c.XgboostOptions:

@@ -80,7 +80,16 @@ def _loop_of_callback() -> Tuple[Any, CallbackContainer]:
 class Training:
     """Rounds count from 0 in this training, whatever the model had before."""
 
-    def __init__(self, rank: Rank, booster: xgboost.Booster, every: int, check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        rank: Rank,
+        booster: xgboost.Booster,
+        every: int,
+        check: Callable[[], None],
+        carry: Optional[Callable[..., Any]] = None,
+    ) -> None:
+        """``carry``: CarriedCallbacks, where the state of the user's callbacks travels; without it they
+        see the rounds that are passed over, too."""
         self._rank, self._every, self._check = rank, every, check
         self._booster = booster
         self._parameters, self._callbacks = _loop_of_callback()
@@ -92,6 +101,9 @@ class Training:
         self._had: int = booster.num_boosted_rounds()
         self._start = rank.start()
         self._kept = None if self._start.checkpoint is None else Kept.of(self._start.checkpoint)
+        start, self._carried = self._start, None
+        if carry is not None:
+            self._carried = carry(self._callbacks, own, start.round, start.complete, start.own)
         # While rounds are passed over the Booster is the one that has never trained, which callbacks may set things of.
         self._passes_over = self._start.round > 0
         self._begun, self._wants_score = False, False
@@ -181,7 +193,7 @@ class Training:
             thrown_away.set_param({"max_depth": 1, "num_parallel_tree": 1})
             thrown_away.update(dtrain, 0)
         start = self._start
-        self._rank.enter(start.version, start.round, start.checkpoint or b"", start.complete)
+        self._rank.enter(start.version, start.round, start.checkpoint or b"", start.own, start.complete)
         self._begun = True
 
     def _resume_at(self, round_: int) -> None:
@@ -196,6 +208,8 @@ class Training:
             self._resume()
 
     def _resume(self) -> None:
+        if self._carried is not None:
+            self._set.update(self._carried.settings)
         if self._kept is not None:
             self._load(self._kept.model)
         self._passes_over = False
@@ -216,7 +230,8 @@ class Training:
         """Ends a version: the model after so many rounds begins the next one."""
         model = bytes(xgboost.Booster.save_raw(self._booster, "ubj"))
         self._version += 1
-        self._rank.enter(self._version, round_, Kept(self._callbacks.history, model).to_bytes(), complete)
+        own = None if self._carried is None else self._carried.state(self._set)
+        self._rank.enter(self._version, round_, Kept(self._callbacks.history, model).to_bytes(), own, complete)
         self._entered = round_
         if complete:
             self.outcome = (round_, model)

@@ -194,6 +194,7 @@ class Checkpoint(TrainingCallback):
 
     def __init__(self, every: int = 10) -> None:
         super().__init__()
+        self._carry: Optional[Callable[..., Any]] = None  # CarriedCallbacks, in a RejoinEstimator
         self._every = given.number("every", every, 31)
         if self._every == 0:
             raise refused("every is 0; expected a number of rounds, at least 1")
@@ -214,7 +215,7 @@ class Checkpoint(TrainingCallback):
                 "rejoin.xgboost.communicator(), and one Checkpoint among its callbacks"
             )
             raise RejoinError(Code.BAD_STATE, text)
-        context.training = Training(context.opened(), model, self._every, context.check)
+        context.training = Training(context.opened(), model, self._every, context.check, self._carry)
         return model
 
     def after_training(self, model: Any) -> Any:

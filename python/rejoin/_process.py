@@ -101,7 +101,7 @@ class Process(Owner):
         limits = limits_of(join_timeout, call_timeout, finish_timeout)
         return joined(*self._join(c.library.rejoin_join, (rank, stage, task), terms, limits))
 
-    def join_elastic(
+    def join_as_task(
         self,
         number: int,
         terms: str = "",
@@ -115,7 +115,7 @@ class Process(Owner):
         """The same in a job whose world may shrink and grow (``rejoin.Tracker(…, min_world=…)``): ``number``
         is the process's, which rank it is the job says. Waits while no rank is left for it."""
         limits = limits_of(join_timeout, call_timeout, finish_timeout)
-        return joined(*self._join(c.library.rejoin_join_elastic, (number, stage, task), terms, limits))
+        return joined(*self._join(c.library.rejoin_join_as_task, (number, stage, task), terms, limits))
 
     def _join(self, join: Any, attempt: Tuple[int, int, int], terms: str, limits: c.Limits) -> Tuple[int, Any]:
         """The status, and the rank's handle."""

@@ -84,12 +84,12 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         stock = self.stock.copy()
         _refuse_device(stock)
         refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [])
-        workers = stock.getOrDefault(stock.num_workers)
+        workers, rounds = stock.getOrDefault(stock.num_workers), stock.getOrDefault("n_estimators")
         prepare = stock._prepare_input
 
         def prepared(*given: Any) -> Any:
             frame, *more = prepare(*given)
-            return (_Prepared(frame, lambda function: _train(gang, frame, workers, function)), *more)
+            return (_Prepared(frame, lambda function: _train(gang, frame, workers, rounds, function)), *more)
 
         # Of this copy alone. Its tracker would wait for ranks that don't come.
         stock._prepare_input = prepared
@@ -115,7 +115,7 @@ class _Reader(MLReader):
         return RejoinEstimator(DefaultParamsReader.loadParamsInstance(os.path.join(path, _STOCK), self.sc))
 
 
-def _train(gang: Gang, frame: Any, workers: int, function: Callable[..., Any]) -> List[str]:
+def _train(gang: Gang, frame: Any, workers: int, rounds: int, function: Callable[..., Any]) -> List[str]:
     missing = [name for name in SEAMS if name not in function.__globals__]
     if missing:
         text = f"its estimator's training doesn't use {', '.join(missing)}"
@@ -123,7 +123,7 @@ def _train(gang: Gang, frame: Any, workers: int, function: Callable[..., Any]) -
     rank = EstimatorRank(pickled(function), arrow_schema(frame), workers)
     # Divided as stock has divided it: queries stay whole.
     names = ("num_workers", "spark.rejoin.checkpoint.rounds")
-    texts: List[str] = pickle.loads(gang.run(rank, frame, workers, names, divide=False))
+    texts: List[str] = pickle.loads(gang.run(rank, frame, workers, names, divide=False, rounds=rounds))
     return texts
 
 

@@ -88,15 +88,16 @@ class Gang:
                 "have to be of one release",
             )
 
-    def run(self, rank: Rank, data: Any, world: int, names: Tuple[str, str], divide: bool) -> bytes:
+    def run(self, rank: Rank, data: Any, world: int, names: Tuple[str, str], divide: bool, rounds: int = 0) -> bytes:
         """Runs it on so many tasks; what all ranks have finished with. ``names``: of the argument
         that says how many, and of what makes checkpoints more frequent. ``divide``: data that has
-        another number of partitions; it is refused otherwise."""
+        another number of partitions; it is refused otherwise. ``rounds``: so many at most, for the
+        line of progress; 0 where that isn't known."""
         function = self._function(rank)
         frame = None if data is None else data._jdf
         try:
             output = self._session._jvm.io.rejoin.spark.PythonOutput()
-            arguments = (self._session._jsparkSession, frame, world, divide, function, *names, output)
+            arguments = (self._session._jsparkSession, frame, world, divide, function, *names, rounds, output)
             return self._interruptible(lambda: bytes(self._jvm.run(*arguments)), output)
         except Exception as raised:
             self._raise(raised)

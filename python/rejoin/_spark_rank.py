@@ -43,8 +43,23 @@ class Launch:
         return self.number(name + ".millis") / 1000
 
     def attempt(self) -> Tuple[int, int, int]:
-        """The rank, the stage, and the task's number."""
+        """The rank, the stage, and the task's number. In a job with spares it is the task's number in
+        place of the rank."""
         return self.number("rank"), self.number("stage"), self.number("task")
+
+    @property
+    def has_spares(self) -> bool:
+        """Whether the tracker says which rank a task is."""
+        return self["given"] != ""
+
+    def check(self, rank: int) -> None:
+        """The rows that came along are those of the rank that the task was given in the JVM."""
+        if self.has_spares and rank != self.number("given"):
+            text = (
+                f"the rows of rank {self['given']} came to this Python worker (executor {self['executor']}), which was "
+                f"given rank {rank}, as the former was believed lost; the task has to be retried, and stands by then"
+            )
+            raise RejoinError(Code.FENCED, text)
 
     def process(self, start: Callable[..., Any]) -> Any:
         """This worker's agent. Its name is its own: an executor may have several workers."""
@@ -105,7 +120,10 @@ class Rank:
         self._schema = schema
 
     def __call__(self, records: Iterator[bytes]) -> Iterator[bytes]:
-        launch = Launch(next(records))
+        first = next(records, None)
+        if first is None:  # a spare that wasn't needed
+            return iter(())
+        launch = Launch(first)
         rows = None if self._schema is None else Rows(self._schema, list(records))
         try:
             self.take_part(launch, rows)
@@ -122,12 +140,12 @@ class Rank:
         raise NotImplementedError
 
 
-class _Shown:
-    """What the function prints: line by line to the driver, and where it went before, whose other
-    attributes it has."""
+class Shown:
+    """What a rank's program prints: line by line to the driver, and where it went before, whose
+    other attributes it has."""
 
-    def __init__(self, ranks: Communicator, before: Any) -> None:
-        self._ranks, self._before = ranks, before
+    def __init__(self, show: Callable[[str], None], before: Any) -> None:
+        self._to_driver, self._before = show, before
         self._lock, self._rest = threading.Lock(), ""
 
     def __getattr__(self, name: str) -> Any:
@@ -152,14 +170,14 @@ class _Shown:
 
     def _show(self, line: str) -> None:
         with contextlib.suppress(RejoinError):  # this rank is over, which is known
-            self._ranks.print(line)
+            self._to_driver(line)
 
 
 @contextlib.contextmanager
 def _shown(ranks: Communicator) -> Iterator[None]:
     # (The library's types want a whole file, of which print needs this.)
-    out: Any = _Shown(ranks, sys.stdout)
-    err: Any = _Shown(ranks, sys.stderr)
+    out: Any = Shown(ranks.print, sys.stdout)
+    err: Any = Shown(ranks.print, sys.stderr)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             yield
@@ -180,6 +198,7 @@ class FunctionRank(Rank):
     def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
         with launch.process(Process) as process, self._join(process, launch) as ranks:
             while not ranks.over:
+                launch.check(ranks.rank)
                 try:
                     ranks.finish(self._run(ranks, rows))
                     return
@@ -191,9 +210,10 @@ class FunctionRank(Rank):
                 ranks.join_again()
 
     def _join(self, process: Process, launch: Launch) -> Communicator:
-        rank, stage, task = launch.attempt()
-        return process.join(
-            rank,
+        number, stage, task = launch.attempt()
+        join = process.join_as_task if launch.has_spares else process.join
+        return join(
+            number,
             self._terms,
             stage=stage,
             task=task,

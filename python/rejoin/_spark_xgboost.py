@@ -7,15 +7,18 @@ communicator is there already), and ``worker_train``, which is stock's with one 
 
 import contextlib
 import pickle
+import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import pyspark
 import xgboost
 from pyspark import cloudpickle
+from xgboost.collective import communicator_print
+from xgboost.core import XGBoostError
 
 from ._errors import Code, RejoinError
 from ._limits import limits_of
-from ._spark_rank import Launch, Rank, Rows
+from ._spark_rank import Launch, Rank, Rows, Shown
 from ._xgboost_callbacks import CarriedCallbacks
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
 from .xgboost import Checkpoint, _Context
@@ -44,15 +47,22 @@ class EstimatorRank(Rank):
         with launch.process(start) as process:
             while True:
                 (stock,) = cloudpickle.loads(self._work)
-                rank = process.join_as(launch.attempt(), terms, limits)
-                if rank is None or self._train(stock, rank, rows, every):
+                rank = process.join_as(launch.attempt(), terms, limits, asks=launch.has_spares)
+                if rank is None:
+                    return
+                try:
+                    launch.check(rank.rank)
+                except RejoinError:
+                    rank.close()
+                    raise
+                if self._train(stock, rank, rows, every):
                     return
 
     def _train(self, stock: Callable[..., Any], rank: XgboostRank, rows: Optional[Rows], every: int) -> bool:
         """Whether the end was reached; otherwise all ranks go back to an older version."""
         part = _Part(rank)
         try:
-            with part:
+            with part, _shown():
                 frames = (batch.to_pandas() for batch in rows or ())
                 part.texts = _texts(lambda: stock(frames), stock.__globals__, part, rank, every)
         except RejoinError as failure:
@@ -99,6 +109,19 @@ def _texts(
     ours = {"CommunicatorContext": joined, "worker_train": worker_train}
     with _replaced(names, ours), _replaced(vars(pyspark), {"BarrierTaskContext": Barrier}):
         return [text for frame in train_booster() for text in frame["data"]]
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[None]:
+    """What callbacks print goes to the driver as XGBoost's own lines do, through its communicator."""
+    out: Any = Shown(_print, sys.stdout)
+    with contextlib.redirect_stdout(out):
+        yield
+
+
+def _print(line: str) -> None:
+    with contextlib.suppress(XGBoostError):  # this rank is over, which is known
+        communicator_print(line)
 
 
 class _Part(_Context):

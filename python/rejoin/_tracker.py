@@ -47,7 +47,7 @@ class Tracker(Owner):
     rank ends the job (``None``: no number of them does). Times are seconds: ``lost_after`` of
     silence (1.5) a process is declared lost; a rank may be missing for ``members`` (60). With
     ``min_world`` the world may shrink to so many ranks, and grow to ``max_world`` (``world``): then
-    processes join by :meth:`rejoin.Process.join_elastic`; a replacement is waited for
+    processes join by :meth:`rejoin.Process.join_as_task`; a replacement is waited for
     ``elastic_timeout`` (30), and the world doesn't grow for ``resize_interval`` (10) after it has
     changed.
 

@@ -191,7 +191,7 @@ class InThisProcess(unittest.TestCase):
         # Otherwise it would be waited for beyond the test's limit.
         elastic = {"min_world": 1, "elastic_timeout": 10 * LIMIT, "members": 20 * LIMIT}
         program = """
-            with process.join_elastic(number, task=task) as ranks:
+            with process.join_as_task(number, task=task) as ranks:
                 while True:
                     try:
                         version, model = ranks.load()

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn rejoin_join_as_task(
     let join = || unsafe {
         let process = process.as_ref().ok_or_else(|| bad("process is NULL".into()))?.process()?;
         let terms = text("terms", terms)?.unwrap_or_default();
-        process.join_elastic(Task(number), Attempt { stage, task }, &terms, limits(given)?)
+        process.join_as_task(Task(number), Attempt { stage, task }, &terms, limits(given)?)
     };
     // SAFETY: as above.
     unsafe { joined(number, join, communicator) }

@@ -65,7 +65,7 @@ pub const SPILL: &str = "REJOIN_SPILL";
 pub const OWN_COPIES: &str = "REJOIN_OWN_COPIES";
 
 /// `1` if the job's world may shrink: the rank's number is the process's then, and which rank it is the job says
-/// ([`Process::join_elastic`]).
+/// ([`Process::join_as_task`]).
 pub const ELASTIC: &str = "REJOIN_ELASTIC";
 
 /// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
@@ -127,7 +127,7 @@ impl Launched {
     /// As [`Process::join`].
     pub fn join_in(&self, process: &Process, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
         match self.elastic {
-            true => process.join_elastic(Task(self.rank.0), self.attempt, terms, limits),
+            true => process.join_as_task(Task(self.rank.0), self.attempt, terms, limits),
             false => process.join(self.rank, self.attempt, terms, limits),
         }
     }

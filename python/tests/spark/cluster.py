@@ -1,6 +1,7 @@
 """A session of Spark whose executors are processes of their own, one for all tests of a process."""
 
 import atexit
+import contextlib
 import functools
 import os
 import pathlib
@@ -48,13 +49,27 @@ def session(executors=WORLD + 1):
 
     builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]").config("spark.ui.enabled", "false")
     builder.config("spark.ui.showConsoleProgress", "false")
-    builder.config("spark.rejoin.members.timeout", "30s")  # what waits for a rank in vain fails
+    builder.config("spark.rejoin.members.timeout", "60s")  # what waits for a rank in vain fails
+    builder.config("spark.python.worker.reuse", os.environ.get("PYTHON_WORKER_REUSE", "true"))
     for name, value in {"PYTHONPATH": PYTHONPATH, "REJOIN_LIBRARY": os.environ["REJOIN_LIBRARY"]}.items():
         builder.config(f"spark.executorEnv.{name}", value)
     spark = rejoin.spark.configure(builder, JARS).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     atexit.register(spark.stop)
     return spark
+
+
+@contextlib.contextmanager
+def set_for_now(spark, **settings):
+    """The session's settings of Rejoin, by names without ``spark.rejoin.`` and with ``_`` for dots."""
+    names = {f"spark.rejoin.{name.replace('_', '.')}": str(value) for name, value in settings.items()}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in names:
+            spark.conf.unset(name)
 
 
 def dies(how):

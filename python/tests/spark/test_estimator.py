@@ -1,11 +1,15 @@
 """`RejoinEstimator` beside the estimators that it is made of, with real kills. Callbacks are defined
 within functions, so that they travel by value, as a notebook's do."""
 
+import contextlib
+import io
 import json
+import pathlib
 import tempfile
 import unittest
 
-from .cluster import WORLD, dies, session
+from .cluster import WORLD, dies, session, set_for_now
+from .stateful import holding_a_lock, printing, remembering, stopping_after
 
 ROUNDS = 12
 
@@ -21,7 +25,9 @@ def dying(how, round_, rank=1):
             from pyspark import TaskContext
             from xgboost.collective import get_rank
 
-            if (epoch, get_rank(), TaskContext.get().attemptNumber()) == (round_, rank, 0):
+            task = TaskContext.get()
+            # A spare that has its rank is another task.
+            if (epoch, get_rank(), task.partitionId(), task.attemptNumber()) == (round_, rank, rank, 0):
                 die()
             return False
 
@@ -94,7 +100,7 @@ class OnACluster(unittest.TestCase):
                 "pmod(hash(id, 7), 4) = 0 AS held_out",
                 "CAST(id / 100 AS int) AS query",
             )
-            .localCheckpoint()
+            .cache()  # made anew where an executor has died
         )
 
     def estimator(self, kind, **parameters):
@@ -109,7 +115,7 @@ class OnACluster(unittest.TestCase):
         return bytes(fitted.get_booster().save_raw("ubj"))
 
 
-class TheSameModel(OnACluster):
+class TheSameModelOf(OnACluster):
     def same(self, kind, *callbacks, **parameters):
         """Ours after what the callbacks do, and stock's without it."""
         theirs = self.stock(kind, **parameters)
@@ -135,6 +141,8 @@ class TheSameModel(OnACluster):
             self.made[key] = self.estimator(kind, **parameters).fit(self.rows)
         return self.made[key]
 
+
+class TheSameModel(TheSameModelOf):
     def test_a_fit_in_which_nobody_dies_gives_stock_s_model(self):
         model = self.same("SparkXGBClassifier")
         self.assertEqual(model.transform(self.rows).where("prediction = label").count() > 1500, True)
@@ -183,6 +191,37 @@ class TheSameModel(OnACluster):
         ours = self.estimator("SparkXGBRegressor", callbacks=dying_too, **more)
         self.assertEqual(self.model(self.fit(ours)), self.model(theirs.fit(self.rows)))
 
+    def same_with(self, make, *dying_too, **parameters):
+        """Ours with deaths, and stock's without them, of estimators with a callback of this kind."""
+        theirs = self.estimator("SparkXGBClassifier", callbacks=[make()], **parameters).fit(self.rows)
+        ours = self.fit(self.estimator("SparkXGBClassifier", callbacks=[make(), *dying_too], **parameters))
+        self.assertEqual(self.model(ours), self.model(theirs))
+        self.assertEqual(ours.training_summary, theirs.training_summary)
+        return ours.get_booster()
+
+    def test_a_callback_that_remembers_and_asks_for_the_model_comes_back_as_it_was(self):
+        booster = self.same_with(remembering, dying("worker", 11))
+        self.assertIn("(11, ", booster.attr("remembered"))
+
+    def test_a_callback_s_own_count_stops_the_training_where_it_would_have(self):
+        with set_for_now(self.spark, checkpoint_rounds=3):
+            booster = self.same_with(lambda: stopping_after(9), dying("worker", 7), dying("executor", 8, rank=2))
+        self.assertEqual(booster.num_boosted_rounds(), 9)
+
+    def test_a_spare_has_the_rank_of_an_executor_that_is_killed_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with set_for_now(self.spark, spares=1, events=folder):
+                self.same("SparkXGBClassifier", dying("executor", 11))
+            events = "".join(file.read_text() for file in pathlib.Path(folder).iterdir())
+        self.assertIn('"index":3', next(line for line in events.splitlines() if '"SpareTook"' in line))
+
+    def test_what_callbacks_and_xgboost_print_is_printed_here_with_the_rank_s_number(self):
+        with contextlib.redirect_stdout(io.StringIO()) as seen:
+            self.same("SparkXGBClassifier", printing())
+        lines = seen.getvalue().splitlines()
+        self.assertIn("[rank 1] round 11 is done", lines)
+        self.assertEqual([line for line in lines if "training-logloss" in line][11][:14], "[rank 0] [11]\t")
+
     def test_it_is_saved_and_loaded_with_its_parameters(self):
         ours = self.rejoin.spark.RejoinEstimator(self.estimator("SparkXGBRegressor", label_col="number", reg_alpha=0.5))
         with tempfile.TemporaryDirectory() as folder:
@@ -202,6 +241,9 @@ class TheSameModel(OnACluster):
                 self.assertIn(word, raised.exception.text)
 
         refused(["device", "cuda"], lambda: self.fit(self.estimator("SparkXGBClassifier", device="cuda")))
+        for callback in (holding_a_lock("made"), holding_a_lock("begun")):
+            words = ["callback Locked can't be pickled", "lock"]
+            refused(words, lambda: self.fit(self.estimator("SparkXGBClassifier", callbacks=[callback])))
         refused(["stock is int"], lambda: self.rejoin.spark.RejoinEstimator(5))
         one_query = self.rows.where("query = 1")
         ranker = self.estimator("SparkXGBRanker", label_col="relevance", qid_col="query", force_repartition=True)
@@ -217,6 +259,23 @@ class TheSameModel(OnACluster):
             self.fit(self.estimator("SparkXGBClassifier", grow_policy="sideways"))
         self.assertEqual(raised.exception.code.name, "TRAINING_FAILED")
         self.assertIn("sideways", raised.exception.text)
+
+    def test_an_objective_or_metric_of_one_s_own_is_refused_by_the_stock_estimator(self):
+        for parameter in ("objective", "eval_metric"):
+            with self.assertRaisesRegex(ValueError, f"Only string type.*'{parameter}'"):
+                self.fit(self.estimator("SparkXGBRegressor", **{parameter: lambda *_: None}))
+
+
+class EarlyStopping(TheSameModelOf):
+    def test_a_death_before_the_best_round_and_one_after_it_change_neither_it_nor_the_end(self):
+        stops = {"n_estimators": 60, "learning_rate": 0.7, "early_stopping_rounds": 4}
+        parameters = {**stops, "eval_metric": "logloss", "validation_indicator_col": "held_out"}
+        best = self.stock("SparkXGBClassifier", **parameters).get_booster().best_iteration
+        self.assertGreater(best, 2)
+        for round_ in (best - 1, best + 2):
+            with self.subTest(round=round_, best=best), set_for_now(self.spark, checkpoint_rounds=3):
+                model = self.same("SparkXGBClassifier", dying("worker", round_), **parameters)
+                self.assertEqual(model.get_booster().best_iteration, best)
 
 
 class InACrossValidation(OnACluster):

@@ -15,7 +15,7 @@ import time
 import unittest
 import unittest.mock
 
-from .cluster import JARS, PYTHONPATH, ROOT, SPARK, WORLD, dies, session
+from .cluster import JARS, PYTHONPATH, ROOT, SPARK, WORLD, dies, session, set_for_now
 
 
 def descent(kill):
@@ -79,6 +79,25 @@ class OnACluster(unittest.TestCase):
 
     def test_a_function_that_raises_once_is_tried_again(self):
         self.same_after("raises")
+
+    def test_a_spare_has_the_rank_of_a_worker_or_executor_that_is_killed_and_its_rows(self):
+        def tasks(ranks):
+            """Which task is which rank, after rank 1's has died."""
+            from pyspark import TaskContext
+
+            version, _ = ranks.load()
+            if version == 0:
+                ranks.checkpoint(b"")
+                if ranks.rank == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            ranks.barrier()
+            return TaskContext.get().partitionId()
+
+        with set_for_now(self.spark, spares=1):
+            for kill in ("worker", "executor"):
+                with self.subTest(kill):
+                    self.same_after(kill)
+            self.assertEqual(self.rejoin.spark.run(tasks, num_proc=WORLD), [0, 3, 2])
 
     def test_a_rank_that_comes_back_reads_the_same_rows_though_they_can_not_be_computed_again(self):
         rows = self.spark.range(900).selectExpr("reflect('java.util.UUID', 'randomUUID') AS x").repartition(5)
@@ -259,11 +278,11 @@ class OnACluster(unittest.TestCase):
         self.refused("BAD_ARGUMENT", ["fn is int"], 5, num_proc=2)
         with unittest.mock.patch("rejoin._library.library_version", return_value="9.9.9"):
             self.refused("INCOMPATIBLE", ["jar of version 0.", "package of version 9.9.9"], lambda ranks: None)
-        self.spark.conf.set("spark.rejoin.spares", "1")
+        self.spark.conf.set("spark.rejoin.durable", "file:/nowhere")
         try:
-            self.refused("BAD_ARGUMENT", ["spark.rejoin.spares is 1"], lambda ranks: None, num_proc=2)
+            self.refused("BAD_ARGUMENT", ["spark.rejoin.durable is file:/nowhere"], lambda ranks: None, num_proc=2)
         finally:
-            self.spark.conf.unset("spark.rejoin.spares")
+            self.spark.conf.unset("spark.rejoin.durable")
 
 
 class ASessionOfItsOwn(unittest.TestCase):

@@ -41,7 +41,7 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::join`]; `Fenced` when a newer try of the task is there.
-    pub fn join_elastic(
+    pub fn join_as_task(
         &self,
         task: Task,
         attempt: Attempt,

@@ -250,9 +250,9 @@ impl Communicator {
         };
         match (again, asks) {
             (Some(Err(error)), Some((task, attempt))) if error.code == Code::Resized => {
-                process.join_elastic(task, attempt, &terms, limits)
+                process.join_as_task(task, attempt, &terms, limits)
             }
-            (None, Some((task, attempt))) => process.join_elastic(task, attempt, &terms, limits),
+            (None, Some((task, attempt))) => process.join_as_task(task, attempt, &terms, limits),
             (again, _) => again.unwrap_or(Ok(None)),
         }
     }

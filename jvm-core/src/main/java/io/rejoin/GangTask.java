@@ -92,9 +92,9 @@ public final class GangTask implements Serializable {
    * What a rank's process needs that runs beside the task and joins by the C library: keys and
    * values by turns, in UTF-8, a zero byte between two. The settings of an agent by the native
    * keys, and {@code version} (this jar's), {@code secret} (64 hexadecimal digits), {@code rank},
-   * {@code stage}, {@code task}, {@code join.millis}, {@code call.millis}, {@code finish.millis},
-   * {@code log.level}. With the secret in it, it is for nothing but the framework's own channel
-   * between the two.
+   * {@code stage}, {@code task} (the task's own, by which it asks for its rank in a job with
+   * spares), {@code join.millis}, {@code call.millis}, {@code finish.millis}, {@code log.level}.
+   * With the secret in it, it is for nothing but the framework's own channel between the two.
    *
    * @param more what the program needs besides
    */

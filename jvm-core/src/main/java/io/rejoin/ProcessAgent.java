@@ -1,6 +1,7 @@
 package io.rejoin;
 
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
@@ -69,24 +70,41 @@ public abstract class ProcessAgent implements AutoCloseable {
    *     TRACKER_UNREACHABLE; the job's error when it is over with one
    */
   public final void asRank(RankTask own, CancelSignal cancel, Consumer<RankTask> training) {
-    long nativeSide = open();
     try {
-      String[] given = null;
-      while (given == null) {
-        own.throwIfCancelled(cancel);
-        given = standBy(open(), own.rank(), own.stage(), own.task(), LOOK_MILLIS);
-      }
-      Map<String, String> values = Pairs.map(given);
-      if (!values.containsKey("over")) {
-        int rank = Integer.parseInt(values.get("rank"));
-        int stage = Integer.parseInt(values.get("stage"));
-        int task = Integer.parseInt(values.get("task"));
-        training.accept(new RankTask(rank, stage, task, own.joinMillis(), own.finishMillis()));
-      }
+      givenRank(own, cancel).ifPresent(training);
     } finally {
-      if (!isClosed()) {
-        standDown(nativeSide, own.rank(), own.stage(), own.task());
-      }
+      standDown(own);
+    }
+  }
+
+  /**
+   * The rank that a task of a job with spares is given, and the try of it that it has to join as;
+   * empty when the job reaches its end before. For a task whose rank is another process beside it:
+   * that asks the tracker by the same number and try, and has the rank from then on. Whoever calls
+   * this calls {@link #standDown(RankTask)} when the task ends.
+   *
+   * @throws RejoinException as {@link #asRank}, but for what the training throws
+   */
+  public final Optional<RankTask> givenRank(RankTask own, CancelSignal cancel) {
+    String[] given = null;
+    while (given == null) {
+      own.throwIfCancelled(cancel);
+      given = standBy(open(), own.rank(), own.stage(), own.task(), LOOK_MILLIS);
+    }
+    Map<String, String> values = Pairs.map(given);
+    if (values.containsKey("over")) {
+      return Optional.empty();
+    }
+    int rank = Integer.parseInt(values.get("rank"));
+    int stage = Integer.parseInt(values.get("stage"));
+    int task = Integer.parseInt(values.get("task"));
+    return Optional.of(new RankTask(rank, stage, task, own.joinMillis(), own.finishMillis()));
+  }
+
+  /** A task that asked for a rank has ended, however it did. Nothing happens when it has none. */
+  public final void standDown(RankTask own) {
+    if (!isClosed()) {
+      standDown(handle, own.rank(), own.stage(), own.task());
     }
   }
 

@@ -62,9 +62,10 @@ public final class PythonGang {
    *     record ({@link PythonProgram}), then the batches
    * @param workersName what the user calls the number of workers
    * @param checkpointAdvice {@link GangProgram#checkpointAdvice}
+   * @param rounds how many rounds are trained, at most; 0 where it is not known
    * @param output gets what ranks print
    * @throws RejoinException as {@link RejoinSpark#train(Dataset, int, RankFunction)}; BAD_ARGUMENT
-   *     before any work where spares are asked for
+   *     before any work where a durable folder is asked for
    */
   public static byte[] run(
       SparkSession session,
@@ -74,6 +75,7 @@ public final class PythonGang {
       PythonFunction function,
       String workersName,
       String checkpointAdvice,
+      int rounds,
       PythonOutput output) {
     SettingValues settings = SparkSettings.of(session);
     refuseWhatPythonLacks(settings);
@@ -81,7 +83,7 @@ public final class PythonGang {
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
     surroundings.check(workersName);
-    PythonProgram program = new PythonProgram(checkpointAdvice);
+    PythonProgram program = new PythonProgram(checkpointAdvice, rounds);
     PythonGang gang = new PythonGang(surroundings, settings, program, function, listeners);
     output.runsIn(Thread.currentThread());
     try {
@@ -132,10 +134,7 @@ public final class PythonGang {
         .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }
 
-  /**
-   * A standby task would need a Python worker that doesn't know its rank yet, and an agent there
-   * knows no Hadoop file system.
-   */
+  /** An agent in a Python worker knows no Hadoop file system. */
   private static void refuseWhatPythonLacks(SettingValues settings) {
     if (!settings.text(SparkSettings.DURABLE).isEmpty()) {
       throw new RejoinException(
@@ -144,13 +143,6 @@ public final class PythonGang {
               + settings.text(SparkSettings.DURABLE)
               + "; trainings whose ranks are in Python workers have no durable folder, so unset it"
               + " for this session");
-    }
-    if (settings.number(SparkSettings.SPARES) > 0) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
-          "spark.rejoin.spares is "
-              + settings.number(SparkSettings.SPARES)
-              + "; ranks in Python workers have no spares, so set it to 0 for this session");
     }
   }
 

@@ -1,36 +1,51 @@
 package io.rejoin.spark;
 
 import io.rejoin.GangTask;
+import io.rejoin.RankTask;
 import io.rejoin.xgboost.XgboostSettings;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.IntFunction;
 
 /**
  * A rank that trains in the task's Python worker: it gets what it joins with (the launch record,
  * with the settings of XGBoost, which not all programs need), then its rows. The worker has an
  * agent of its own, and does what {@link io.rejoin.RankLoop} does.
+ *
+ * <p>In a gang with spares the task asks for a rank here, because the rank's rows have to be read
+ * here; its worker starts when it has one, asks again by the same number, and has the rank from
+ * then on.
  */
 final class PythonProgram implements GangProgram<byte[]> {
   private static final long serialVersionUID = 1L;
 
   private final String checkpointAdvice;
+  private final int rounds;
 
-  PythonProgram(String checkpointAdvice) {
+  /** {@code rounds}: as {@link GangProgram#rounds()}. */
+  PythonProgram(String checkpointAdvice, int rounds) {
     this.checkpointAdvice = checkpointAdvice;
+    this.rounds = rounds;
   }
 
   @Override
   public Iterator<byte[]> run(
       GangTask gang, SparkTask task, IntFunction<RankInput<byte[]>> inputs) {
-    Map<String, String> xgboost =
+    Optional<RankTask> given = task.givenRank(gang);
+    if (given.isEmpty()) {
+      return Collections.emptyIterator(); // the job is over, and its worker has nothing to do
+    }
+    int rank = given.get().rank();
+    Map<String, String> more =
         Map.of(
+            "given", gang.settings().number(SparkSettings.SPARES) == 0 ? "" : String.valueOf(rank),
             "hook", gang.settings().text(SparkSettings.HOOK),
             "checkpoint.rounds",
                 String.valueOf(gang.settings().number(XgboostSettings.CHECKPOINT_ROUNDS)));
-    byte[] launch = gang.launchRecord(task, task.own(gang), xgboost);
-    Iterator<byte[]> rows = inputs.apply(task.own(gang).rank()).iterator();
+    byte[] launch = gang.launchRecord(task, task.own(gang), more);
+    Iterator<byte[]> rows = inputs.apply(rank).iterator();
     Iterator<byte[]> first = Collections.singletonList(launch).iterator();
     return new Iterator<byte[]>() {
       @Override
@@ -43,6 +58,11 @@ final class PythonProgram implements GangProgram<byte[]> {
         return first.hasNext() ? first.next() : rows.next();
       }
     };
+  }
+
+  @Override
+  public int rounds() {
+    return rounds;
   }
 
   @Override

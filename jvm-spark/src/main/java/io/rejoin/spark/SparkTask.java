@@ -1,14 +1,17 @@
 package io.rejoin.spark;
 
+import io.rejoin.Agent;
 import io.rejoin.GangTask;
 import io.rejoin.ProcessAgent;
 import io.rejoin.RankTask;
 import io.rejoin.settings.CommonSettings;
 import java.net.InetAddress;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskCompletionListener;
 
 /**
  * A task of the gang on its Spark executor. Its rank is the number of its partition, or, in a gang
@@ -29,6 +32,27 @@ final class SparkTask implements GangTask.Place {
     } else {
       agent.asRank(own(gang), this, training);
     }
+  }
+
+  /**
+   * The rank that a process beside the task takes part as: its own, or what it is given; empty when
+   * the job is over before.
+   */
+  Optional<RankTask> givenRank(GangTask gang) {
+    RankTask own = own(gang);
+    if (gang.settings().number(SparkSettings.SPARES) == 0) {
+      return Optional.of(own);
+    }
+    AtomicReference<Optional<RankTask>> given = new AtomicReference<>();
+    gang.run(
+        this,
+        Agent.class,
+        Agent::open,
+        agent -> {
+          context.addTaskCompletionListener((TaskCompletionListener) ended -> agent.standDown(own));
+          given.set(agent.givenRank(own, this));
+        });
+    return given.get();
   }
 
   /** By the number of its partition. */

@@ -5,7 +5,7 @@ CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
 .PHONY: setup build demo demo-flink demo-python quick test test-long test-nightly model model-long soak lint
-.PHONY: install wheel clean bench bench-fit bench-flink bench-python bench-collectives bench-network
+.PHONY: install wheel smoke clean bench bench-fit bench-flink bench-python bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -40,6 +40,11 @@ test: setup
 # versions, SEED=... for the same again (CONTRIBUTING.md).
 test-long: setup
 	@scripts/test.sh long
+
+# One release of XGBoost4J from Maven Central, on a real cluster with a real kill: the models have to be the
+# same. SCALA=2.13 for the one on Spark 4.1.
+smoke: setup
+	@scripts/smoke.sh "$(XGBOOST)"
 
 # Miri, sanitizers, and fuzzing under them, for whoever has a nightly toolchain; says what is missing otherwise.
 test-nightly:

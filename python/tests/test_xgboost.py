@@ -122,7 +122,7 @@ class Bridged(Trained):
                 pass
             """
         _, err = self.run_ranks(1, program, status=3, PYTHONPATH=self.path())
-        self.assertIn('INCOMPATIBLE: XGBoost "2.1.4" is not supported; use a version of 3.1, 3.2, 3.3 or 3.4', err)
+        self.assertIn('INCOMPATIBLE: XGBoost "2.1.4" is not supported; use a version of 3.0, 3.1, 3.2, 3.3 or 3.4', err)
         self.assertIn('pip install "xgboost==3.2.0"', err)
 
     def test_what_cannot_survive_is_refused_by_name_in_the_first_run(self):

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The minor versions of XGBoost 3 that are known.
-const KNOWN: std::ops::RangeInclusive<u32> = 1..=4;
+const KNOWN: std::ops::RangeInclusive<u32> = 0..=4;
 
 /// A version of XGBoost that is supported, read from its name (`3.4.0`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,7 @@ mod tests {
     #[test]
     fn a_known_version_says_how_it_speaks_and_whether_it_keeps_its_booster() {
         let of = |text: &str| text.parse::<XgboostVersion>().map(|known| (known.wire(), known.keeps_booster()));
+        assert_eq!(of("3.0.5"), Ok((WireVariant::Until32, false)));
         assert_eq!(of("3.1.1"), Ok((WireVariant::Until32, false)));
         assert_eq!(of("3.2.0"), Ok((WireVariant::Until32, false)));
         assert_eq!(of("3.3.0-rc1"), Ok((WireVariant::From33, true)));
@@ -77,10 +78,10 @@ mod tests {
 
     #[test]
     fn an_unknown_version_is_refused_by_name_with_those_that_are_known() {
-        for text in ["2.1.4", "3.0.5", "3.5.0", "3", "", "three"] {
+        for text in ["2.1.4", "2.9.0", "3.5.0", "3", "", "three"] {
             let error = text.parse::<XgboostVersion>().unwrap_err();
             assert_eq!(error.code, Code::Incompatible);
-            let expected = format!("XGBoost {text:?} is not supported; use a version of 3.1, 3.2, 3.3 or 3.4");
+            let expected = format!("XGBoost {text:?} is not supported; use a version of 3.0, 3.1, 3.2, 3.3 or 3.4");
             assert_eq!(error.message, expected);
         }
     }

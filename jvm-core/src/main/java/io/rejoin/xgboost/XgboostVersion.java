@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 /** Which XGBoost is on the class path, how it speaks, and what may be assumed of it. */
 public final class XgboostVersion {
   private static final List<String> SUPPORTED =
-      Collections.unmodifiableList(Arrays.asList("3.1", "3.2", "3.3", "3.4"));
+      Collections.unmodifiableList(Arrays.asList("3.0", "3.1", "3.2", "3.3", "3.4"));
 
   private final String text;
   private final int minor;

@@ -291,7 +291,7 @@ fn a_launcher_that_finds_no_tracker_ends_and_says_what_it_waited_for() {
     // One that was killed leaves its file behind.
     job.tracker("tracker", "127.0.0.1").kill();
     let ran = finish(&mut rejoin(&all)).ended(1);
-    ran.says("TRACKER_UNREACHABLE").says("waited for 0.3 s (--members)");
+    ran.says("TRACKER_UNREACHABLE").says("not there within 0.3 s (--members)");
 }
 
 #[test]

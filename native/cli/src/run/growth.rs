@@ -3,13 +3,13 @@
 use super::discovery::refusal;
 use super::output::Sink;
 use super::slots::{Listing, Slots};
-use super::status::Ending;
+use super::status::NotBegun;
+use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;
 use rejoin_agent::protocol::error::{Code, Error};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Instant;
 
 /// The slots of a run, and what a user was told of their discovery.
 pub struct Growth {
@@ -28,70 +28,64 @@ pub struct Notes {
     refused: BTreeSet<String>,
 }
 
-/// How a wait for the first slots ended.
-pub enum First {
-    /// They are there.
-    There(Growth),
-    /// They didn't come, and nothing was begun.
-    Over(Ending),
-}
-
-impl First {
-    /// Waits until there are slots for all ranks that the job begins with, in a run that began then.
+impl Growth {
+    /// Waits until there are slots for all ranks that the job begins with.
     ///
     /// # Errors
-    /// `MembersMissing` when they don't come in time; `BadArgument` when another host is named.
+    /// The run is over when its time is up or a signal comes; `MembersMissing` when they don't come in time;
+    /// `BadArgument` when another host is named.
     pub fn wait(
         options: &Options,
-        began: Instant,
+        wait: &Wait,
         sink: &Sink,
         receiver: &Receiver<LauncherEvent>,
-    ) -> Result<First, Error> {
+    ) -> Result<Growth, NotBegun> {
         let (world, most) = (options.world, options.most_ranks());
         let Some(script) = &options.discovery else {
-            return Ok(First::There(Growth::new(Slots::new(most, world))));
+            return Ok(Growth::new(Slots::new(most, world)));
         };
-        let (members_until, mut notes) = (Instant::now() + options.members, Notes::default());
-        let over = options.timeout.map(|limit| began + limit);
-        let until = over.map_or(members_until, |over| over.min(members_until));
+        let mut notes = Notes::default();
         let mut seen = String::from("it has not answered");
-        while let Ok(event) = receiver.recv_deadline(until) {
-            match event {
-                LauncherEvent::Signal(signal) => return Ok(First::Over(Ending::Signalled(signal))),
-                LauncherEvent::Listed(Ok(Listing { elsewhere, .. })) if !elsewhere.is_empty() => {
-                    return Err(Error::new(Code::BadArgument, refusal(&elsewhere[0])));
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(LauncherEvent::Listed(Ok(Listing { elsewhere, .. }))) if !elsewhere.is_empty() => {
+                    return Err(Error::new(Code::BadArgument, refusal(&elsewhere[0])).into());
                 }
-                LauncherEvent::Listed(Ok(Listing { here, .. })) if here >= world => {
-                    return Ok(First::There(Growth { notes, ..Growth::new(Slots::new(most, here)) }));
+                Ok(LauncherEvent::Listed(Ok(Listing { here, .. }))) if here >= world => {
+                    return Ok(Growth { notes, ..Growth::new(Slots::new(most, here)) });
                 }
-                LauncherEvent::Listed(Ok(Listing { here, .. })) => {
+                Ok(LauncherEvent::Listed(Ok(Listing { here, .. }))) => {
                     notes.answered(Vec::new(), sink);
                     seen = format!("it named {here}");
                 }
-                LauncherEvent::Listed(Err(text)) => {
+                Ok(LauncherEvent::Listed(Err(text))) => {
                     notes.failed(script, &text, sink);
                     seen = text;
                 }
                 _ => {}
             }
+            wait.goes_on(Code::MembersMissing, || {
+                format!(
+                    "--discovery {} was to name slots for {world} ranks; {seen}. Begin with fewer ranks (-n), or wait \
+                     longer",
+                    script.display()
+                )
+            })?;
         }
-        if let Some(limit) = options.timeout.filter(|_| over == Some(until)) {
-            return Ok(First::Over(Ending::TimedOut(format!(
-                "the run took longer than --timeout {} s; --discovery {} was to name slots for {world} ranks; {seen}. \
-                 Begin with fewer ranks (-n), or wait longer",
-                limit.as_secs_f64(),
-                script.display()
-            ))));
-        }
-        Err(Error::new(
-            Code::MembersMissing,
-            format!(
-                "--discovery {} was to name slots for {world} ranks within {} s (--members); {seen}. Begin with fewer \
-                 ranks (-n), or wait longer",
-                script.display(),
-                options.members.as_secs_f64()
-            ),
-        ))
+    }
+
+    fn new(slots: Slots) -> Self {
+        Growth { slots, leaving: BTreeSet::new(), notes: Notes::default() }
+    }
+
+    /// A process failed, and is not started again.
+    pub fn fail(&mut self) {
+        self.slots.fail();
+    }
+
+    /// Whether this process was asked to end, since its slot is gone. It is not any more, then.
+    pub fn has_left(&mut self, number: u32) -> bool {
+        self.leaving.remove(&number)
     }
 }
 
@@ -111,21 +105,5 @@ impl Notes {
                 sink.say(&refusal(&host));
             }
         }
-    }
-}
-
-impl Growth {
-    fn new(slots: Slots) -> Self {
-        Growth { slots, leaving: BTreeSet::new(), notes: Notes::default() }
-    }
-
-    /// A process failed, and is not started again.
-    pub fn fail(&mut self) {
-        self.slots.fail();
-    }
-
-    /// Whether this process was asked to end, since its slot is gone. It is not any more, then.
-    pub fn has_left(&mut self, number: u32) -> bool {
-        self.leaving.remove(&number)
     }
 }

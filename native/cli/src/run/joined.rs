@@ -1,6 +1,8 @@
 //! A tracker in another process, maybe on another host, as the launcher has it: the job is joined by its join file.
 
+use super::status::NotBegun;
 use super::tracker::{JobTracker, LEASE};
+use super::wait::{Wait, LOOK};
 use super::{Joining, LauncherEvent};
 use crossbeam::channel::Sender;
 use parking_lot::{Condvar, Mutex};
@@ -46,40 +48,40 @@ pub struct JoinedTracker {
 }
 
 impl JoinedTracker {
-    /// Waits for the join file and for the tracker, at most so long.
+    /// Waits for the join file and for the tracker.
     ///
     /// # Errors
-    /// `TrackerUnreachable` when they didn't come in time; `BadArgument` for ranks that the job
-    /// doesn't have, and for a file that can't be used; the job's own error when it is over.
+    /// The run is over when its time is up or a signal comes; `TrackerUnreachable` when they didn't
+    /// come in time; `BadArgument` for ranks that the job doesn't have, and for a file that can't be
+    /// used; the job's own error when it is over.
     pub fn open(
         joining: &Joining,
-        at_most: Duration,
+        wait: &Wait,
         say: impl Fn(&str),
         tell: Sender<LauncherEvent>,
-    ) -> Result<JoinedTracker, Error> {
-        let until = Instant::now() + at_most;
+    ) -> Result<JoinedTracker, NotBegun> {
         let path = joining.file.display();
-        let late = |seen: &str| {
-            let text = format!(
-                "the tracker of the join file {path} was waited for {} s (--members); {seen}. Start it with `rejoin \
-                 tracker --join {path}`, and see that this host reaches it",
-                at_most.as_secs_f64()
-            );
-            Err(Error::new(Code::TrackerUnreachable, text))
+        let goes_on = |seen: &str| {
+            wait.goes_on(Code::TrackerUnreachable, || {
+                format!(
+                    "the tracker of the join file {path} was waited for; {seen}. Start it with `rejoin tracker --join \
+                     {path}`, and see that this host reaches it"
+                )
+            })
         };
         let mut is_said = false;
         let join = loop {
             match JoinFile::read(&joining.file)? {
                 Some(join) => break join,
-                None if Instant::now() > until => return late("there is no such file"),
                 None if !std::mem::replace(&mut is_said, true) => say(&format!("waits for the join file {path}")),
-                None => std::thread::sleep(Duration::from_millis(50)),
+                None => std::thread::sleep(LOOK),
             }
+            goes_on("there is no such file")?;
         };
         let last = join.world - 1;
         if let Some(rank) = joining.ranks.iter().find(|rank| **rank > last) {
             let text = format!("job {} has ranks 0 to {last}; --ranks names {rank}", join.name);
-            return Err(Error::new(Code::BadArgument, text));
+            return Err(Error::new(Code::BadArgument, text).into());
         }
         let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
         let (shared, ranks) = (heard.clone(), joining.ranks.iter().map(|rank| Rank(*rank)).collect());
@@ -100,14 +102,13 @@ impl JoinedTracker {
                     (Some(outcome), _) => {
                         let how = outcome.clone().map_or_else(|error| format!("with {error}"), |()| "well".into());
                         let text = format!("job {} has ended already, {how}", tracker.join.name);
-                        return Err(Error::new(Code::BadState, text));
+                        return Err(Error::new(Code::BadState, text).into());
                     }
                     (None, Some(attempts)) => break attempts.clone(),
                     (None, None) => {}
                 }
-                if changed.wait_until(&mut heard, until).timed_out() {
-                    return late(heard.trouble.as_deref().unwrap_or("it hasn't answered"));
-                }
+                changed.wait_for(&mut heard, LOOK);
+                goes_on(heard.trouble.as_deref().unwrap_or("it hasn't answered"))?;
             }
         };
         tracker.attempts = joining.ranks.iter().copied().zip(first).collect();

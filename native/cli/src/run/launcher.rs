@@ -2,13 +2,14 @@
 
 use super::child::{sealed, Child, Template};
 use super::durable::{made, unusable, Store};
-use super::growth::{First, Growth};
+use super::growth::Growth;
 use super::injections::InjectionReports;
 use super::output::Sink;
 use super::ready::{watch_signals, Ready};
 use super::restarts::Restarts;
-use super::status::Ending;
+use super::status::{Ending, NotBegun};
 use super::tracker::JobTracker;
+use super::wait::Wait;
 use super::{LauncherEvent, Options};
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::event_log::{Fact, Recorder};
@@ -91,7 +92,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let began = Instant::now();
     rejoin_agent::logging::level(&options.log)?;
     let (sender, receiver) = unbounded();
-    watch_signals(sender.clone()).map_err(io("watch for signals"))?;
+    let signal = watch_signals(sender.clone()).map_err(io("watch for signals"))?;
+    let wait = Wait::new(options, began, signal);
     let events = options.events.as_deref();
     let mut recorder = Recorder::new(events).map_err(unusable("--events", events))?;
     let durable = made("--durable", options.durable.as_deref())?;
@@ -105,16 +107,17 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     if let Some(script) = &options.discovery {
         super::discovery::watch(script, sender.clone())?;
     }
-    let growth = match First::wait(options, began, &sink, &receiver)? {
-        First::There(growth) => growth,
-        First::Over(ending) => {
+    let begun = Growth::wait(options, &wait, &sink, &receiver).and_then(|growth| match &options.joining {
+        Some(joining) => Ok((growth, Ready::joined(joining, &wait, &sink, &sender)?)),
+        None => Ok((growth, Ready::own(options, &sink, &sender)?)),
+    });
+    let (growth, Ready { world, tracker, store, secret, attempts, place }) = match begun {
+        Ok(begun) => begun,
+        Err(NotBegun::Failed(error)) => return Err(error),
+        Err(NotBegun::Over(ending)) => {
             sink.say(&ending.reason());
             return Ok(ending.status());
         }
-    };
-    let Ready { world, tracker, store, secret, attempts, place } = match &options.joining {
-        Some(joining) => Ready::joined(options, joining, &sink, &sender)?,
-        None => Ready::own(options, &sink, &sender)?,
     };
     let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
     let (copies, others) = (options.own_copies, world - 1);
@@ -162,7 +165,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
         attempts,
         readers: Vec::new(),
-        timers: options.timeout.map(|limit| (began + limit, Due::TimedOut)).into_iter().collect(),
+        timers: wait.over.map(|over| (over, Due::TimedOut)).into_iter().collect(),
         fired: BTreeSet::new(),
         starved: None,
         joined: false,

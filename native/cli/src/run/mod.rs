@@ -18,6 +18,7 @@ mod slots;
 pub mod status;
 mod timers;
 pub mod tracker;
+mod wait;
 
 use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::TrackerNotice;

@@ -3,7 +3,9 @@
 use super::durable::{unusable, Store};
 use super::joined::JoinedTracker;
 use super::output::Sink;
+use super::status::NotBegun;
 use super::tracker::{JobTracker, OwnTracker};
+use super::wait::Wait;
 use super::{Joining, LauncherEvent, Options};
 use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::Error;
@@ -11,6 +13,8 @@ use rejoin_agent::transport::{JobId, Secret};
 use rejoin_communicator::launched;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
 
 /// What a run needs of its job, its own or one that it joins.
 pub struct Ready {
@@ -51,12 +55,12 @@ impl Ready {
     /// # Errors
     /// What keeps it from being joined.
     pub fn joined(
-        options: &Options,
         joining: &Joining,
+        wait: &Wait,
         sink: &Sink,
         sender: &Sender<LauncherEvent>,
-    ) -> Result<Ready, Error> {
-        let tracker = JoinedTracker::open(joining, options.members, |text| sink.say(text), sender.clone())?;
+    ) -> Result<Ready, NotBegun> {
+        let tracker = JoinedTracker::open(joining, wait, |text| sink.say(text), sender.clone())?;
         let join = &tracker.join;
         // Processes may go elsewhere.
         let file = std::fs::canonicalize(&joining.file).map_err(unusable("--join", Some(&joining.file)))?;
@@ -72,19 +76,22 @@ impl Ready {
     }
 }
 
-/// Has the launcher hear of signals.
+/// Has the launcher hear of signals; what is returned is the first one, or 0.
 ///
 /// # Errors
 /// When they can't be watched for.
-pub fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<()> {
+pub fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<Arc<AtomicI32>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let first = Arc::new(AtomicI32::new(0));
+    let noted = first.clone();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
+            let _ = noted.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
             if sender.send(LauncherEvent::Signal(signal)).is_err() {
                 return;
             }
         }
     })?;
-    Ok(())
+    Ok(first)
 }

@@ -1,5 +1,7 @@
 //! How the launcher exits. Scripts may rely on these numbers.
 
+use rejoin_agent::protocol::error::Error;
+
 /// The numbers, for `--help`.
 pub const STATUSES: &str = "\
 Exit status:
@@ -60,6 +62,20 @@ impl Ending {
             | Ending::NotRun { reason, .. } => reason.clone(),
             Ending::Signalled(signal) => format!("ended by {}", super::child::signal_name(*signal)),
         }
+    }
+}
+
+/// Why a run was not begun.
+pub enum NotBegun {
+    /// What was asked for can't be.
+    Failed(Error),
+    /// It is over before it began: its time was up, or a signal came.
+    Over(Ending),
+}
+
+impl From<Error> for NotBegun {
+    fn from(error: Error) -> NotBegun {
+        NotBegun::Failed(error)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a run ends, and with which status.
 
-use crate::harness::{example, finish, rejoin, run, Background};
+use crate::harness::{example, finish, rejoin, run, signal, Background};
+use std::io::{BufRead, BufReader};
 
 #[test]
 fn a_rank_that_fails_ends_the_run_with_its_name_and_status_3() {
@@ -58,6 +59,23 @@ fn a_run_that_takes_too_long_is_ended_and_says_who_was_not_done() {
     let script = "if [ $REJOIN_RANK = 0 ]; then exit 0; fi; exec sleep 100";
     let ran = finish(&mut rejoin(&["run", "-n", "3", "--timeout", "300ms", "--", "sh", "-c", script]));
     ran.ended(124).says("not done: rank 1, 2");
+}
+
+#[test]
+fn a_tracker_that_never_comes_is_waited_for_until_a_limit_or_a_signal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("join").display().to_string();
+    let joins = |limit| ["run", "--join", &file, "--rank", "0", "--members", "40s", "--timeout", limit, "--", "true"];
+    let ran = finish(&mut rejoin(&joins("300ms"))).ended(124);
+    ran.says("the run took longer than --timeout 0.3 s; the tracker of the join file").says("there is no such file");
+
+    let mut waiting = rejoin(&joins("50s")).stderr(std::process::Stdio::piped()).spawn().expect("it can be run");
+    let mut said = String::new();
+    let mut lines = BufReader::new(waiting.stderr.take().expect("a pipe"));
+    lines.read_line(&mut said).expect("text");
+    assert!(said.contains("waits for the join file"), "{said}");
+    signal(waiting.id(), "TERM");
+    assert_eq!(waiting.wait().expect("a child").code(), Some(143));
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn a_run_that_is_not_given_its_first_slots_in_time_ends_with_how_many_there_were
     let slots = Slots::of(1);
     let script = slots.script().display().to_string();
     let ran = refused(&["-n", "2", "--min", "2", "--discovery", &script, "--members", "5s"], 1);
-    ran.says("MEMBERS_MISSING").says("was to name slots for 2 ranks within 5 s (--members); it named 1");
+    ran.says("MEMBERS_MISSING: not there within 5 s (--members)").says("slots for 2 ranks; it named 1");
 }
 
 #[test]

@@ -9,7 +9,6 @@ use rejoin_agent::protocol::ids::{Attempt, Rank, Task};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Language, Process};
 use std::ffi::c_char;
-use std::time::Duration;
 
 /// See the header.
 #[no_mangle]

@@ -23,7 +23,7 @@ step() {
 
 # Whole distributions are fetched while the units run.
 if [ "$long" = long ]; then
-  scripts/spark-distribution.sh spark41 >"$reports/distributions.log" 2>&1 &
+  (scripts/spark-distribution.sh && scripts/spark-distribution.sh spark41) >"$reports/distributions.log" 2>&1 &
 else
   (scripts/spark-distribution.sh && scripts/flink-distribution.sh) >"$reports/distributions.log" 2>&1 &
 fi
@@ -110,7 +110,10 @@ if [ "$long" = long ]; then
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster \
     >"$reports/pyspark41.log" 2>&1 || failed=1
   grep -hE '^(FAIL|ERROR):|^expected' "$reports"/py{wheel,spark,spark41}.log
+  gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
+    >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT SparkTabIT
+  suite spark35-xgb340 yarn YarnLongIT
   for set in spark35-xgb340 spark35-xgb320; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
   done
@@ -119,22 +122,22 @@ if [ "$long" = long ]; then
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
   suite flink20 kill flink.FlinkKillIT
 else
-  # Mostly downloads; FlinkDistributionIT needs what it builds.
+  # Mostly downloads; SparkDistributionIT and FlinkDistributionIT need what it builds.
   scripts/examples.sh >"$reports/examples.log" 2>&1 &
   examples=$!
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT
+  step "published modules, and examples/ built from them by Maven"
+  wait "$examples" || failed=1
+  cat "$reports/examples.log"
   fetched
-  suite spark35-xgb340 distribution SparkDistributionIT SparkTabIT
+  suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"
   scripts/test-python.sh spark.test_run spark.test_estimator.TheSameModel >"$reports/pyspark.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pyspark.log"
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
-  step "published modules, and examples/ built from them by Maven"
-  wait "$examples" || failed=1
-  cat "$reports/examples.log"
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
     flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT

@@ -1,17 +1,24 @@
 package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.spark.RejoinEstimator;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import ml.dmlc.xgboost4j.java.Booster;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
-/** What a user types, on a distribution as it is unpacked, with our jars by {@code --jars}. */
+/**
+ * What a user types, on a distribution as it is unpacked, with our jars by {@code --jars} or {@code
+ * --packages}.
+ */
 @DisplayName("a Spark distribution")
 class SparkDistributionIT {
   private static final Duration LIMIT = Duration.ofSeconds(400);
@@ -34,17 +41,39 @@ class SparkDistributionIT {
   @Test
   @DisplayName("spark-submit trains through a kill, and the model is the same")
   void spark_submit_survives_a_kill() throws Exception {
-    List<String> command = command("spark-submit");
+    survives("spark-submit", command("spark-submit"));
+  }
+
+  private static void survives(String name, List<String> command) throws Exception {
     // Only by this does a driver end when this process is killed.
     command.addAll(List.of("--driver-java-options", "-javaagent:" + cluster.leash()));
     command.addAll(List.of("--class", FitDriver.class.getName()));
     command.addAll(List.of(Submission.application().toString(), Recipe.BINARY.name(), "3", "10"));
     command.addAll(List.of("", KILL));
-    try (Submission application = Submission.start(cluster, "spark-submit", command)) {
+    try (Submission application = Submission.start(cluster, name, command)) {
       application.awaitEnd(LIMIT);
       application.assertSameModels(2);
       assertEquals(List.of("1"), application.facts("again"));
     }
+  }
+
+  @Test
+  @DisplayName("spark-submit gets our modules from a Maven repository by --packages")
+  void spark_submit_takes_packages() throws Exception {
+    Path repository = Path.of("build/m2").toAbsolutePath();
+    assertTrue(
+        Files.isDirectory(repository.resolve("io/rejoin")),
+        () -> "no modules in " + repository + ": scripts/examples.sh publishes them");
+    // As rejoin-spark_2.12-0.1.0.jar; its POM brings rejoin-core.
+    String jar = Path.of(Submission.jarOf(RejoinEstimator.class)).getFileName().toString();
+    String module = jar.replaceFirst("-([0-9][^-]*)\\.jar$", ":$1");
+    Map<String, String> settings = settings();
+    settings.put("spark.jars.ivy", cluster.work().folder("ivy").toString());
+    List<String> command = Submission.command(cluster.home(), "spark-submit", settings);
+    command.addAll(List.of("--packages", "io.rejoin:" + module));
+    command.addAll(List.of("--repositories", repository.toUri().toString()));
+    command.addAll(List.of("--jars", Submission.jarOf(Booster.class)));
+    survives("packages", command);
   }
 
   @Test
@@ -115,11 +144,15 @@ System.exit(0)
 
   /** The command of the documents, with what this cluster needs. */
   private static List<String> command(String client) {
+    List<String> command = Submission.command(cluster.home(), client, settings());
+    command.addAll(List.of("--jars", Submission.jars()));
+    return command;
+  }
+
+  private static Map<String, String> settings() {
     Map<String, String> settings = cluster.configuration();
     settings.put("spark.cores.max", "4");
     settings.put("spark.rejoin.checkpoint.rounds", "1");
-    List<String> command = Submission.command(cluster.home(), client, settings);
-    command.addAll(List.of("--jars", Submission.jars()));
-    return command;
+    return settings;
   }
 }

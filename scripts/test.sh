@@ -113,7 +113,7 @@ if [ "$long" = long ]; then
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
     >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT SparkTabIT
-  suite spark35-xgb340 yarn YarnLongIT
+  suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark35-xgb320; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
   done

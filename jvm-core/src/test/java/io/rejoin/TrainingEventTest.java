@@ -58,4 +58,15 @@ class TrainingEventTest {
         "rank 1 is lost at : $1 of {rank}",
         event.sentence("rank {rank} is lost at {nowhere}: {reason}"));
   }
+
+  @Test
+  void one_that_was_recorded_is_what_it_was() {
+    TrainingEvent was =
+        new TrainingEvent(new String[] {"RankLost", "rank", "3", "reason", "exit 137"}, 7);
+    TrainingEvent is = TrainingEvent.recorded(was.name(), was.fields(), 99);
+    assertEquals(TrainingEvent.Kind.RANK_LOST, is.kind());
+    assertEquals(was.fields(), is.fields());
+    assertEquals(99, is.atNanos());
+    assertEquals(TrainingEvent.Kind.OTHER, TrainingEvent.recorded("New", was.fields(), 0).kind());
+  }
 }

@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
 
 /** A real browser without a window: Debian's Chromium, which {@code scripts/setup.sh} installs. */
 final class Browser {
-  private static final Duration LIMIT = Duration.ofSeconds(60);
+  private static final Duration LIMIT = Duration.ofSeconds(120);
 
   private final WorkDirectory work;
   private int pages;

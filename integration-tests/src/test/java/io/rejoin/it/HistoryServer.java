@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
 /** Spark's history server in a process of its own. */
 final class HistoryServer implements AutoCloseable {
   private static final Pattern STARTED = Pattern.compile("HistoryServer.*started at (http://\\S+)");
-  private static final Duration LIMIT = Duration.ofSeconds(90);
+  private static final Duration LIMIT = Duration.ofSeconds(150);
 
   private final JavaProcess process;
   private final Path log;

@@ -41,7 +41,7 @@ import org.junit.jupiter.api.Test;
  */
 @DisplayName("the tab in Spark's web UI and in the history server")
 class SparkTabIT {
-  private static final Duration LIMIT = Duration.ofSeconds(200);
+  private static final Duration LIMIT = Duration.ofSeconds(300);
   private static final int WORKERS = 3;
   private static final int HELD = 5;
   private static final String VERSION = org.apache.spark.package$.MODULE$.SPARK_VERSION();

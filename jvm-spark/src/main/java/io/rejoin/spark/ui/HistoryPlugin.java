@@ -46,12 +46,17 @@ public final class HistoryPlugin implements AppHistoryServerPlugin {
     }
   }
 
-  private static TabJobs jobs(KVStore store) {
+  /** The jobs of which this store has events. */
+  static TabJobs jobs(KVStore store) {
     TabJobs jobs = new TabJobs();
     try (KVStoreIterator<PostedEvent> events = store.view(PostedEvent.class).closeableIterator()) {
       while (events.hasNext()) {
         PostedEvent next = events.next();
-        jobs.accept(next.job(), next.event());
+        try {
+          jobs.accept(next.job(), next.event());
+        } catch (RuntimeException e) {
+          LOG.debug("an event that another version of Rejoin may have written: {}", next.name(), e);
+        }
       }
       return jobs;
     } catch (Exception e) {

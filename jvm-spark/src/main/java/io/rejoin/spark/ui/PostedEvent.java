@@ -55,7 +55,8 @@ public final class PostedEvent implements SparkListenerEvent {
     this.job = job;
     this.at = at;
     this.name = name;
-    this.fields = new LinkedHashMap<>(fields);
+    // An event that can't be read would keep the history server from showing the application.
+    this.fields = fields == null ? new LinkedHashMap<>() : new LinkedHashMap<>(fields);
   }
 
   static PostedEvent of(long number, String job, TrainingEvent event) {

@@ -1,6 +1,7 @@
 package io.rejoin.spark.ui;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.TrainingEvent;
 import java.util.Map;
@@ -40,5 +41,17 @@ class HistoryPluginTest {
   void a_job_whose_beginning_is_missing_is_not_kept() throws Exception {
     post("job", "JobEnded");
     assertEquals(0, store.count(PostedEvent.class));
+  }
+
+  @Test
+  void an_event_of_another_version_is_passed_over() {
+    post("job", JobView.BEGAN);
+    post("job", "RankLost");
+    listener.onOtherEvent(
+        PostedEvent.of(
+            number++, "job", TrainingEvent.recorded(JobView.PROGRESS, Map.of("NEW", "1"), 0)));
+    post("job", "JobEnded");
+    String page = HistoryPlugin.jobs(store).html("job", at -> "", executor -> Map.of());
+    assertTrue(page.contains("Job job: ended with a model"), page);
   }
 }

@@ -134,7 +134,8 @@ else
   fetched
   suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"
-  scripts/test-python.sh spark.test_run spark.test_estimator.TheSameModel >"$reports/pyspark.log" 2>&1 || failed=1
+  scripts/test-python.sh spark.test_run spark.test_secret spark.test_estimator.TheSameModel \
+    >"$reports/pyspark.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pyspark.log"
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT

@@ -6,7 +6,9 @@ import functools
 import os
 import pathlib
 import re
+import shutil
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Which Spark, and with it which Scala; which XGBoost.
@@ -33,6 +35,14 @@ WORLD = 3
 
 
 @functools.lru_cache(maxsize=None)
+def work_folder():
+    """Where the session's event log and its scratch space are."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="rejoin-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.lru_cache(maxsize=None)
 def session(executors=WORLD + 1):
     """One executor more than ranks, so that one that dies is replaced at once."""
     missing = [str(path) for path in [SPARK, *FOLDERS, *map(pathlib.Path, JARS)] if not path.exists()]
@@ -47,10 +57,13 @@ def session(executors=WORLD + 1):
 
     import rejoin.spark
 
-    builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]").config("spark.ui.port", "0")
     builder.config("spark.ui.showConsoleProgress", "false")
     builder.config("spark.rejoin.members.timeout", "60s")  # what waits for a rank in vain fails
     builder.config("spark.python.worker.reuse", os.environ.get("PYTHON_WORKER_REUSE", "true"))
+    for name, value in {"enabled": "true", "compress": "false", "dir": work_folder().as_uri()}.items():
+        builder.config(f"spark.eventLog.{name}", value)
+    builder.config("spark.local.dir", str(work_folder()))
     for name, value in {"PYTHONPATH": PYTHONPATH, "REJOIN_LIBRARY": os.environ["REJOIN_LIBRARY"]}.items():
         builder.config(f"spark.executorEnv.{name}", value)
     spark = rejoin.spark.configure(builder, JARS).getOrCreate()

@@ -56,7 +56,7 @@ class AttackedIT {
           new Case("auto", Manner.GARBAGE),
           new Case("off", Manner.FLOOD));
 
-  private static final int REPETITIONS = LONG ? 5 : 1;
+  private static final int REPETITIONS = LONG ? Integer.getInteger("rejoin.it.repetitions", 5) : 1;
 
   /** How the native library's lines begin, behind time and level. */
   private static final String OURS = " rejoin: ";

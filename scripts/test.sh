@@ -121,6 +121,9 @@ if [ "$long" = long ]; then
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
   suite flink20 kill flink.FlinkKillIT
+  step "published modules: the same bytes from two folders"
+  scripts/reproducible.sh >"$reports/reproducible.log" 2>&1 || failed=1
+  grep -E '^(FAIL|the same|[<>])' "$reports/reproducible.log"
 else
   # Mostly downloads; SparkDistributionIT and FlinkDistributionIT need what it builds.
   scripts/examples.sh >"$reports/examples.log" 2>&1 &

@@ -104,3 +104,22 @@ def dies(how):
         time.sleep(60)  # until the signal is there
 
     return die
+
+
+def once_a_spare_stands_by(folder, die):
+    """The same, when the job's event log in this folder says so."""
+    import pathlib
+    import time
+
+    def stands_by():
+        return any('"SpareStandsBy"' in file.read_text() for file in pathlib.Path(folder).iterdir())
+
+    def wait_and_die():
+        deadline = time.monotonic() + 60
+        while not stands_by():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no spare stands by, as {folder} says")
+            time.sleep(0.05)  # between two looks
+        die()
+
+    return wait_and_die

@@ -67,6 +67,18 @@ def holding_a_lock(when):
     return Locked()
 
 
+def keeping(size):
+    """A callback with so many bytes of state once it is at work."""
+    from xgboost.callback import TrainingCallback
+
+    class Keeps(TrainingCallback):
+        def before_training(self, model):
+            self.kept = b"x" * size
+            return model
+
+    return Keeps()
+
+
 def printing():
     """A callback that prints in each round."""
     from xgboost.callback import TrainingCallback

@@ -8,17 +8,18 @@ import pathlib
 import tempfile
 import unittest
 
-from .cluster import WORLD, dies, session, set_for_now
-from .stateful import holding_a_lock, printing, remembering, stopping_after
+from .cluster import WORLD, dies, once_a_spare_stands_by, session, set_for_now
+from .stateful import holding_a_lock, keeping, printing, remembering, stopping_after
 
 ROUNDS = 12
 
 
-def dying(how, round_, rank=1):
-    """A callback that does this to a rank in its first life, before a round."""
+def dying(how, round_, rank=1, spare_in=None):
+    """A callback that does this to a rank in its first life, before a round; once a spare stands by where
+    a folder of event logs is given."""
     from xgboost.callback import TrainingCallback
 
-    die = dies(how)
+    die = dies(how) if spare_in is None else once_a_spare_stands_by(spare_in, dies(how))
 
     class Dies(TrainingCallback):
         def before_iteration(self, model, epoch, evals_log):
@@ -211,7 +212,7 @@ class TheSameModel(TheSameModelOf):
     def test_a_spare_has_the_rank_of_an_executor_that_is_killed_at_once(self):
         with tempfile.TemporaryDirectory() as folder:
             with set_for_now(self.spark, spares=1, events=folder):
-                self.same("SparkXGBClassifier", dying("executor", 11))
+                self.same("SparkXGBClassifier", dying("executor", 11, spare_in=folder))
             events = "".join(file.read_text() for file in pathlib.Path(folder).iterdir())
         self.assertIn('"index":3', next(line for line in events.splitlines() if '"SpareTook"' in line))
 
@@ -244,6 +245,8 @@ class TheSameModel(TheSameModelOf):
         for callback in (holding_a_lock("made"), holding_a_lock("begun")):
             words = ["callback Locked can't be pickled", "lock"]
             refused(words, lambda: self.fit(self.estimator("SparkXGBClassifier", callbacks=[callback])))
+        words = ["300", "Keeps", "at most 262144"]
+        refused(words, lambda: self.fit(self.estimator("SparkXGBClassifier", callbacks=[keeping(300_000)])))
         refused(["stock is int"], lambda: self.rejoin.spark.RejoinEstimator(5))
         one_query = self.rows.where("query = 1")
         ranker = self.estimator("SparkXGBRanker", label_col="relevance", qid_col="query", force_repartition=True)

@@ -15,7 +15,7 @@ import time
 import unittest
 import unittest.mock
 
-from .cluster import JARS, PYTHONPATH, ROOT, SPARK, WORLD, dies, session, set_for_now
+from .cluster import JARS, PYTHONPATH, ROOT, SPARK, WORLD, dies, once_a_spare_stands_by, session, set_for_now
 
 
 def descent(kill):
@@ -81,23 +81,28 @@ class OnACluster(unittest.TestCase):
         self.same_after("raises")
 
     def test_a_spare_has_the_rank_of_a_worker_or_executor_that_is_killed_and_its_rows(self):
-        def tasks(ranks):
-            """Which task is which rank, after rank 1's has died."""
-            from pyspark import TaskContext
+        for kill in ("worker", "executor"):
+            with self.subTest(kill), tempfile.TemporaryDirectory() as folder:
+                die = once_a_spare_stands_by(folder, dies(kill))
 
-            version, _ = ranks.load()
-            if version == 0:
-                ranks.checkpoint(b"")
-                if ranks.rank == 1:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            ranks.barrier()
-            return TaskContext.get().partitionId()
+                def tasks(ranks, rows, die=die):
+                    """Which task is which rank, after rank 1's has died."""
+                    from pyspark import TaskContext
 
-        with set_for_now(self.spark, spares=1):
-            for kill in ("worker", "executor"):
-                with self.subTest(kill):
-                    self.same_after(kill)
-            self.assertEqual(self.rejoin.spark.run(tasks, num_proc=WORLD), [0, 3, 2])
+                    version, _ = ranks.load()
+                    if version == 0:
+                        ranks.checkpoint(b"")
+                        if ranks.rank == 1:
+                            die()
+                    ranks.barrier()
+                    return TaskContext.get().partitionId(), rows.to_pandas()["x"].sum()
+
+                with set_for_now(self.spark, spares=1, events=folder):
+                    seen = self.rejoin.spark.run(tasks, num_proc=WORLD, data=self.rows)
+                sums = [sum(number * 0.1 for number in range(rank * 1000, rank * 1000 + 1000)) for rank in range(WORLD)]
+                self.assertEqual([task for task, _ in seen], [0, 3, 2])
+                for (_, its), expected in zip(seen, sums):
+                    self.assertAlmostEqual(its, expected, places=3)
 
     def test_a_rank_that_comes_back_reads_the_same_rows_though_they_can_not_be_computed_again(self):
         rows = self.spark.range(900).selectExpr("reflect('java.util.UUID', 'randomUUID') AS x").repartition(5)

@@ -230,8 +230,11 @@ class InThisProcess(unittest.TestCase):
                 self.assertEqual(join.stat().st_mode & 0o777, 0o600)
                 with self.refused(rejoin.Code.BAD_ARGUMENT, "is there already", "by a file"):
                     rejoin.Tracker(2, join_file=join)
-                command = [os.environ.get("REJOIN_COMMAND", "rejoin"), "run", "--join", str(join), "--ranks", "0-1"]
-                run = [*command, "--timeout", "50s", "--", sys.executable, "-c", textwrap.dedent(program)]
+                rejoin_command = os.environ.get("REJOIN_COMMAND", "rejoin")
+                status = subprocess.run([rejoin_command, "status", "--join", str(join)], capture_output=True, text=True)
+                self.assertIn("job by a file: 2 ranks, 2 missing", status.stdout, status.stderr)
+                command = [rejoin_command, "run", "--join", str(join), "--ranks", "0-1", "--timeout", "50s"]
+                run = [*command, "--", sys.executable, "-c", textwrap.dedent(program)]
                 launcher = subprocess.Popen(run, env=ENVIRONMENT)
                 self.addCleanup(launcher.kill)
                 self.assertIn("JobEnded", [event.name for event in tracker])

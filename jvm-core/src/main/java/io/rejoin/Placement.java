@@ -39,6 +39,13 @@ public final class Placement {
 
   @Override
   public String toString() {
-    return "local rank " + localRank + " of " + localSize + ", cross rank " + crossRank + " of " + crossSize;
+    return "local rank "
+        + localRank
+        + " of "
+        + localSize
+        + ", cross rank "
+        + crossRank
+        + " of "
+        + crossSize;
   }
 }

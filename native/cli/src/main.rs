@@ -35,12 +35,12 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run a program as N ranks on this machine, with their tracker.
-    #[command(after_long_help = format!("{}\n\n{}", GRAMMAR, run::status::STATUSES))]
+    #[command(after_long_help = format!("{}\n\n{}", GRAMMAR, run::ending::STATUSES))]
     Run(Box<RunArguments>),
     /// Serve a job's tracker, for launchers on any hosts (`rejoin run --join`).
     ///
     /// Started again with the same name and join file after it was killed, it takes the job over.
-    #[command(after_long_help = run::status::STATUSES)]
+    #[command(after_long_help = run::ending::STATUSES)]
     Tracker(Box<TrackerArguments>),
     /// Say how the job of a `rejoin tracker` is: what each rank does, where it is, and since when it is missing.
     ///

@@ -1,6 +1,6 @@
 //! `rejoin tracker`: the tracker of a job as a process of its own, for launchers on any hosts.
 
-use crate::run::status::{Ending, OUTPUT_FAILED};
+use crate::run::ending::{Ending, OUTPUT_FAILED};
 use crate::run::tracker::{rules, LEASE};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::join_file::JoinFile;

@@ -26,7 +26,8 @@ pub fn status(join: &Path, watch: bool, json: bool) -> Result<u8, Error> {
     loop {
         let Some(found) = JoinFile::read(join)? else {
             if was_seen {
-                return print("the job is over: its join file is gone\n", false).map(|()| 0);
+                eprintln!("rejoin status: the job is over: its join file is gone");
+                return Ok(0);
             }
             return Err(Error::new(
                 Code::BadArgument,
@@ -40,11 +41,16 @@ pub fn status(join: &Path, watch: bool, json: bool) -> Result<u8, Error> {
             Ok(status) if json => line(&found.name, &status)?,
             Ok(status) => table(&found, &status),
             // It may be on its way back, or just over.
-            Err(error) if watch && was_seen => format!("{error}\n"),
+            Err(error) if watch && was_seen => {
+                eprintln!("rejoin status: {error}");
+                String::new()
+            }
             Err(error) => return Err(error),
         };
         was_seen = true;
-        print(&text, clears)?;
+        if !text.is_empty() {
+            print(&text, clears)?;
+        }
         if !watch {
             return Ok(0);
         }

@@ -240,8 +240,9 @@ fn the_status_says_where_each_rank_is_and_who_is_missing_since_when_until_the_jo
     }
     tracker.ended().ended(0);
     let watched = watched.ended().ended(0);
-    assert!(watched.out.lines().filter(|line| line.starts_with('{')).count() > 0, "{}", watched.out);
-    prints(&watched, "the job is over");
+    let is_json = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+    assert!(!watched.out.is_empty() && watched.out.lines().all(is_json), "{}", watched.out);
+    watched.says("the job is over");
     finish(&mut rejoin(&["status", "--join", &join])).ended(1).says("there is no join file");
 }
 

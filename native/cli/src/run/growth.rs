@@ -3,7 +3,7 @@
 use super::discovery::refusal;
 use super::output::Sink;
 use super::slots::{Listing, Slots};
-use super::status::NotBegun;
+use super::ending::NotBegun;
 use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;

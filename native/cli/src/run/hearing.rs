@@ -2,7 +2,7 @@
 
 use super::durable::Store;
 use super::launcher::{Due, Run, State};
-use super::status::Ending;
+use super::ending::Ending;
 use super::tracker::LEASE;
 use super::LauncherEvent;
 use rejoin_agent::event_log::Fact;

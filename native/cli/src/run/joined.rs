@@ -1,6 +1,6 @@
 //! A tracker in another process, maybe on another host, as the launcher has it: the job is joined by its join file.
 
-use super::status::NotBegun;
+use super::ending::NotBegun;
 use super::tracker::{JobTracker, LEASE};
 use super::wait::{Wait, LOOK};
 use super::{Joining, LauncherEvent};

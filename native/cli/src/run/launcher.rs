@@ -7,7 +7,7 @@ use super::injections::InjectionReports;
 use super::output::Sink;
 use super::ready::{watch_signals, Ready};
 use super::restarts::Restarts;
-use super::status::{Ending, NotBegun};
+use super::ending::{Ending, NotBegun};
 use super::tracker::JobTracker;
 use super::wait::Wait;
 use super::{LauncherEvent, Options};

@@ -15,7 +15,7 @@ mod ready;
 mod restarts;
 mod slot_changes;
 mod slots;
-pub mod status;
+pub mod ending;
 mod timers;
 pub mod tracker;
 mod wait;

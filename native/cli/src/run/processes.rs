@@ -3,7 +3,7 @@
 use super::child::{describe, Child};
 use super::launcher::{Due, Run, State};
 use super::restarts::Decision;
-use super::status::Ending;
+use super::ending::Ending;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;

@@ -3,7 +3,7 @@
 use super::durable::{unusable, Store};
 use super::joined::JoinedTracker;
 use super::output::Sink;
-use super::status::NotBegun;
+use super::ending::NotBegun;
 use super::tracker::{JobTracker, OwnTracker};
 use super::wait::Wait;
 use super::{Joining, LauncherEvent, Options};

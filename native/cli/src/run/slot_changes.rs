@@ -3,7 +3,7 @@
 
 use super::launcher::{Due, Run, State};
 use super::slots::Listing;
-use super::status::Ending;
+use super::ending::Ending;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;

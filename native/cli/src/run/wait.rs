@@ -1,6 +1,6 @@
 //! How long the launcher waits for what a run begins with: the first slots, or the tracker of a job that is joined.
 
-use super::status::{Ending, NotBegun};
+use super::ending::{Ending, NotBegun};
 use super::Options;
 use rejoin_agent::protocol::error::{Code, Error};
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -36,8 +36,8 @@ impl Process {
         self.join_as((rank, attempt), given, limits, None)
     }
 
-    /// The same in an elastic job, where the world tells each task which rank it is: asks, and joins as that. A task
-    /// that none is left for stands by until one is, or the job is over.
+    /// The same in an elastic job, or one with spares, where the tracker says which rank a task is: asks, and joins as
+    /// that. A task that none is left for stands by until one is, or the job is over.
     ///
     /// # Errors
     /// As [`Process::join`]; `Fenced` when a newer try of the task is there.

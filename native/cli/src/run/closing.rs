@@ -1,7 +1,7 @@
 //! How a run ends: why, who is made to end, and with which status.
 
-use super::launcher::{Due, Run, State};
 use super::ending::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
+use super::launcher::{Due, Run, State};
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::tracker::TrackerInput;

@@ -1,9 +1,9 @@
 //! The slots of a run, the first of which are waited for.
 
 use super::discovery::refusal;
+use super::ending::NotBegun;
 use super::output::Sink;
 use super::slots::{Listing, Slots};
-use super::ending::NotBegun;
 use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;

@@ -1,8 +1,8 @@
 //! What the launcher hears, and what that means for it.
 
 use super::durable::Store;
-use super::launcher::{Due, Run, State};
 use super::ending::Ending;
+use super::launcher::{Due, Run, State};
 use super::tracker::LEASE;
 use super::LauncherEvent;
 use rejoin_agent::event_log::Fact;

@@ -2,12 +2,12 @@
 
 use super::child::{sealed, Child, Template};
 use super::durable::{made, unusable, Store};
+use super::ending::{Ending, NotBegun};
 use super::growth::Growth;
 use super::injections::InjectionReports;
 use super::output::Sink;
 use super::ready::{watch_signals, Ready};
 use super::restarts::Restarts;
-use super::ending::{Ending, NotBegun};
 use super::tracker::JobTracker;
 use super::wait::Wait;
 use super::{LauncherEvent, Options};

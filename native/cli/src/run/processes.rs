@@ -1,9 +1,9 @@
 //! How the launcher starts processes, and what it does when one has ended.
 
 use super::child::{describe, Child};
+use super::ending::Ending;
 use super::launcher::{Due, Run, State};
 use super::restarts::Decision;
-use super::ending::Ending;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;

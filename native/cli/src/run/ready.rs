@@ -1,9 +1,9 @@
 //! What a run has before its first process starts: a job of its own, or one that it joins, and the signals it is sent.
 
 use super::durable::{unusable, Store};
+use super::ending::NotBegun;
 use super::joined::JoinedTracker;
 use super::output::Sink;
-use super::ending::NotBegun;
 use super::tracker::{JobTracker, OwnTracker};
 use super::wait::Wait;
 use super::{Joining, LauncherEvent, Options};

@@ -1,9 +1,9 @@
 //! What the launcher does when slots come and go: it starts processes in those that are open, and ends those that have
 //! none any more.
 
+use super::ending::Ending;
 use super::launcher::{Due, Run, State};
 use super::slots::Listing;
-use super::ending::Ending;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;

@@ -1,7 +1,7 @@
 //! What the launcher does at a time that it has set itself.
 
-use super::launcher::{Due, Run, State};
 use super::ending::Ending;
+use super::launcher::{Due, Run, State};
 use rejoin_agent::event_log::Fact;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};

@@ -47,7 +47,7 @@ pub use operations::{LogBytes, Operations};
 pub use options::{Boot, Language, Limits, Options, Typed};
 pub use placement::Placement;
 pub use plane::CollectivePlane;
-pub use printer::Printer;
+pub use printer::{Printer, Prints};
 pub use process::{Process, Settings, SHARED_MEMORY};
 pub use rejoin_agent::digest;
 pub use rejoin_collectives as collectives;

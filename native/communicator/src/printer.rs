@@ -16,7 +16,23 @@ const PER_SECOND: usize = 256 << 10;
 pub struct Printer {
     agent: Arc<Agent>,
     member: MemberId,
+    prints: Prints,
+}
+
+/// How much one incarnation has printed; any thread may use it.
+#[derive(Default)]
+pub struct Prints {
     pace: Mutex<Pace>,
+}
+
+impl Prints {
+    /// [`Printer::print`], for an agent that isn't the printer's own.
+    pub fn print(&self, agent: &Agent, member: MemberId, text: &str) {
+        let MemberId { rank, incarnation } = member;
+        if let Some(text) = self.pace.lock().said(text, Instant::now()) {
+            agent.report_event(Event::Printed { rank, incarnation, text });
+        }
+    }
 }
 
 #[derive(Default)]
@@ -53,16 +69,13 @@ impl Pace {
 
 impl Printer {
     pub(crate) fn new(agent: Arc<Agent>, member: MemberId) -> Printer {
-        Printer { agent, member, pace: Mutex::default() }
+        Printer { agent, member, prints: Prints::default() }
     }
 
     /// Shows a text at the job's driver, as an [`Event::Printed`] of its tracker; when, nobody waits for.
     /// Up to 16 KiB of it, and up to 256 KiB in a second; what is left out is said with the next one.
     pub fn print(&self, text: &str) {
-        let MemberId { rank, incarnation } = self.member;
-        if let Some(text) = self.pace.lock().said(text, Instant::now()) {
-            self.agent.report_event(Event::Printed { rank, incarnation, text });
-        }
+        self.prints.print(&self.agent, self.member, text);
     }
 }
 

@@ -133,6 +133,11 @@ pub(crate) fn begin_round<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong, rou
     Ok(member.begin_round(unsigned("round", round)?)?)
 }
 
+pub(crate) fn print<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong, line: JString<'l>) -> Result<(), Failure> {
+    MEMBERS.find(member)?.print(&text(env, &line)?);
+    Ok(())
+}
+
 pub(crate) fn logged<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let logged = MEMBERS.find(member)?.logged()?;
     Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))

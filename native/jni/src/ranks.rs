@@ -19,7 +19,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank, Version};
 use rejoin_communicator::launched::Launched;
-use rejoin_communicator::{Communicator, Language, Limits, Placement, Process};
+use rejoin_communicator::{Communicator, Language, Limits, Placement, Printer, Process};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,7 @@ pub(crate) struct Held {
     world: u32,
     /// As of the last call that is over: the caller needn't wait for the one that is under way.
     version: AtomicU32,
+    printer: Printer,
     /// `None` while a call is under way (the lock is held then), after the end, and after a defect.
     communicator: Mutex<Option<Communicator>>,
 }
@@ -169,7 +170,9 @@ fn held(process: Process, joined: Option<Communicator>) -> jlong {
     let Some(communicator) = joined else { return 0 };
     let member = communicator.member();
     let (world, version) = (communicator.world(), AtomicU32::new(communicator.version().0));
-    COMMUNICATORS.add(Held { process, member, world, version, communicator: Mutex::new(Some(communicator)) })
+    let printer = communicator.printer();
+    let communicator = Mutex::new(Some(communicator));
+    COMMUNICATORS.add(Held { process, member, world, version, printer, communicator })
 }
 
 /// The number of a join, for [`wait`] and [`cancel`].
@@ -242,6 +245,16 @@ pub(crate) fn placement<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlon
 
 pub(crate) fn version<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<jint, Failure> {
     Ok(Held::number(COMMUNICATORS.find(communicator)?.version.load(Ordering::Relaxed)))
+}
+
+pub(crate) fn print<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    line: JString<'l>,
+) -> Result<(), Failure> {
+    COMMUNICATORS.find(communicator)?.printer.print(&text(env, &line)?);
+    Ok(())
 }
 
 pub(crate) fn load<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<JByteArray<'l>, Failure> {

@@ -70,6 +70,7 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = ranks::about, static fn communicator_about(communicator: jlong) -> JString[] },
     native! { fn = ranks::placement, static fn communicator_placement(communicator: jlong) -> jint[] },
     native! { fn = ranks::version, static fn communicator_version(communicator: jlong) -> jint },
+    native! { fn = ranks::print, static fn communicator_print(communicator: jlong, text: JString) },
     native! { fn = ranks::load, static fn communicator_load(communicator: jlong) -> jbyte[] },
     native! {
         fn = ranks::checkpoint,
@@ -177,6 +178,7 @@ const XGBOOST_METHODS: &[NativeMethod] = &[
         static fn member_finish(member: jlong, rounds: jint, model: jbyte[], result: jbyte[], timeout_millis: jlong)
     },
     xgboost! { fn = member::begin_round, static fn member_begin_round(member: jlong, round: jint) },
+    xgboost! { fn = member::print, static fn member_print(member: jlong, text: JString) },
     xgboost! { fn = member::logged, static fn member_logged(member: jlong) -> jlong },
     xgboost! { fn = member::logged_together, static fn member_logged_together(member: jlong) -> jlong },
     xgboost! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },

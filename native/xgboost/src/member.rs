@@ -4,6 +4,7 @@ use crate::process::Process;
 use crate::topology::WireVariant;
 use bytes::Bytes;
 use rejoin_agent::{checkpoint, digest, Joined, Taken};
+use rejoin_communicator::Prints;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Attempt, MemberId, Rank, Version};
@@ -16,6 +17,7 @@ pub struct Member {
     process: Arc<Process>,
     rank: Rank,
     outcome: Outcome,
+    prints: Prints,
 }
 
 enum Outcome {
@@ -41,7 +43,7 @@ impl Member {
             Joined::Start { start, world, bytes } => Outcome::Train { start, world, bytes },
             Joined::Over { .. } => Outcome::Over,
         };
-        Ok(Member { process: process.clone(), rank, outcome })
+        Ok(Member { process: process.clone(), rank, outcome, prints: Prints::default() })
     }
 
     /// Its number, the same in every incarnation.
@@ -153,6 +155,13 @@ impl Member {
     pub fn begin_round(&self, round: u32) -> Result<(), Error> {
         let id = self.id()?;
         self.process.plane.begin_round(id, round).map_err(|error| self.better(error))
+    }
+
+    /// [`Printer::print`](rejoin_communicator::Printer::print); does nothing when the job is over.
+    pub fn print(&self, text: &str) {
+        if let Ok(id) = self.id() {
+            self.prints.print(&self.process.agent, id, text);
+        }
     }
 
     /// [`Plane::logged`](crate::Plane::logged).

@@ -111,6 +111,15 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
   }
 
   /**
+   * Shows a text at the job's driver, as an event {@code PRINTED}, from any thread; when, nobody
+   * waits for. Up to 16 KiB of it, and up to 256 KiB in a second; what is left out is said with the
+   * next one. What a restarted rank computes again, it prints again.
+   */
+  public void print(String text) {
+    Native.communicatorPrint(open(), text);
+  }
+
+  /**
    * What this incarnation starts from. Every program calls it, before its first checkpoint and the
    * first collective that isn't a boot one.
    *

@@ -2,9 +2,12 @@ package io.rejoin;
 
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * What people and metrics are shown of a job, summed up from its events: how far it is, which ranks
@@ -12,8 +15,15 @@ import java.util.concurrent.TimeUnit;
  * that come back. Several jobs may follow each other. Safe to use from several threads.
  */
 public final class JobTotals {
+  /** As XGBoost prints a round's metrics, in any language: a tab before each. */
+  private static final Pattern EVALUATION =
+      Pattern.compile("^\\[\\d+](?:\t[^\t\n]+)*\t([^\t\n]+):([^\t\n:]+)$", Pattern.MULTILINE);
+
   private final Set<Integer> there = new HashSet<>();
-  private final Set<Integer> lost = new HashSet<>();
+
+  /** Ranks that don't work with the others yet; of each the newest version when it came back. */
+  private final Map<Integer, Place> lost = new HashMap<>();
+
   private final Map<String, TrainingEvent> usage = new HashMap<>();
   private boolean stands;
   private long standsSince;
@@ -21,20 +31,39 @@ public final class JobTotals {
   private int deaths;
   private int recoveries;
   private int roundsAgain;
-  private long lineage;
-  private long version;
+  private Place newest = Place.NONE;
   private long round;
+  private String evaluation = "";
+
+  /** A version in its lineage. */
+  private static final class Place {
+    private static final Place NONE = new Place(-1, -1);
+
+    private final long lineage;
+    private final long version;
+
+    private Place(long lineage, long version) {
+      this.lineage = lineage;
+      this.version = version;
+    }
+
+    /** After a rollback the newest version is that of the new lineage, although a lower one. */
+    private boolean isBeyond(Place other) {
+      return lineage > other.lineage || (lineage == other.lineage && version > other.version);
+    }
+  }
 
   /** The next event of the job that is under way. */
   public synchronized void accept(TrainingEvent event) {
     switch (event.kind()) {
       case RANK_JOINED:
         there.add(event.rank().orElseThrow());
+        lost.replace(event.rank().orElseThrow(), newest);
         break;
       case RANK_LOST:
         deaths++;
         there.remove(event.rank().orElseThrow());
-        lost.add(event.rank().orElseThrow());
+        lost.put(event.rank().orElseThrow(), newest);
         stand(event.atNanos() - TimeUnit.MILLISECONDS.toNanos(event.number("silent_millis")));
         break;
       case CAUGHT_UP:
@@ -42,8 +71,14 @@ public final class JobTotals {
         works(event);
         break;
       case VERSION_ENTERED:
-        advance(event);
+        entered(event);
+        break;
+      case RANK_FINISHED:
         works(event);
+        break;
+      case PRINTED:
+        Matcher found = EVALUATION.matcher(event.text("text"));
+        evaluation = found.find() ? found.group() : evaluation;
         break;
       case AGENT_LOST:
         usage.remove(event.text("agent"));
@@ -87,12 +122,41 @@ public final class JobTotals {
 
   /** The newest version that any rank has entered. */
   public synchronized long version() {
-    return version;
+    return Math.max(0, newest.version);
   }
 
   /** How many rounds were done at that version; of a training without rounds, the version. */
   public synchronized long round() {
     return round;
+  }
+
+  /**
+   * The metrics of the newest round, as XGBoost prints them: {@code [7]}, and after a tab each
+   * {@code data-metric:value}. Empty if none were printed.
+   */
+  public synchronized String evaluation() {
+    return evaluation;
+  }
+
+  /** The last one of them, by which early stopping goes, for a person: {@code eval-auc 0.81234}. */
+  public synchronized String metric() {
+    Matcher found = EVALUATION.matcher(evaluation);
+    return found.find() ? found.group(1) + " " + brief(found.group(2)) : "";
+  }
+
+  private static String brief(String value) {
+    try {
+      return String.format(Locale.ROOT, "%.5g", Double.parseDouble(value));
+    } catch (NumberFormatException e) {
+      return value;
+    }
+  }
+
+  /**
+   * Whether a rank that was lost has still to come back, or to repeat what the others have done.
+   */
+  public synchronized boolean isBehind(int rank) {
+    return lost.containsKey(rank);
   }
 
   /** Ranks that were lost and work with the others again. */
@@ -118,19 +182,22 @@ public final class JobTotals {
   }
 
   /**
-   * After a rollback the newest version is that of the new lineage, although it is an older one.
+   * A rank that came back repeats what the others had done by then: it works with them when it
+   * enters a version that was new then, if it doesn't say so itself before.
    */
-  private void advance(TrainingEvent event) {
-    long line = event.number("lineage");
-    if (line > lineage || (line == lineage && event.number("version") >= version)) {
-      lineage = line;
-      version = event.number("version");
+  private void entered(TrainingEvent event) {
+    Place place = new Place(event.number("lineage"), event.number("version"));
+    if (place.isBeyond(lost.getOrDefault(event.rank().orElseThrow(), Place.NONE))) {
+      works(event);
+    }
+    if (!newest.isBeyond(place)) {
+      newest = place;
       round = event.number("round");
     }
   }
 
   private void works(TrainingEvent event) {
-    if (lost.remove(event.rank().orElseThrow())) {
+    if (lost.remove(event.rank().orElseThrow()) != null) {
       recoveries++;
     }
     if (lost.isEmpty()) {

@@ -99,6 +99,9 @@ final class Native {
   /** Key, value: rank, world, incarnation. */
   static native String[] communicatorAbout(long communicator);
 
+  /** Shows a text at the job's driver; when, nobody waits for. */
+  static native void communicatorPrint(long communicator, String text);
+
   /** Local rank, local size, cross rank, cross size. */
   static native int[] communicatorPlacement(long communicator);
 

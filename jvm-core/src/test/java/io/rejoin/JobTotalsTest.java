@@ -1,6 +1,8 @@
 package io.rejoin;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -54,8 +56,13 @@ class JobTotalsTest {
     lost(1000, 1, 60);
     lost(1100, 2, 50);
     assertEquals(260, lostMillis(1200), "it grows while training waits");
-    entered(1300, 1);
-    assertEquals(1, totals.recoveries());
+    at(1250, "RankJoined", "rank", "1");
+    entered(1260, 1);
+    assertEquals(0, totals.recoveries(), "it repeats what the others have done");
+    assertTrue(totals.isBehind(1));
+    entered(1300, 1, 0, 8);
+    assertEquals(1, totals.recoveries(), "that version was new when it joined");
+    assertFalse(totals.isBehind(1));
     entered(1310, 0);
     caughtUp(1400, 2, 3);
     assertEquals(460, lostMillis(9000), "two at the same time count once");
@@ -75,6 +82,41 @@ class JobTotalsTest {
     entered(140, 1, 0, 5);
     assertEquals(2, totals.version(), "what is heard late of the old lineage counts no more");
     assertEquals(20, totals.round());
+  }
+
+  @Test
+  void who_is_back_after_a_rollback_works_in_the_new_lineage_from_its_first_version_on() {
+    entered(100, 0, 0, 4);
+    lost(1000, 1, 0);
+    at(1100, "RankJoined", "rank", "1");
+    entered(1200, 1, 1, 2);
+    assertEquals(200, lostMillis(5000));
+  }
+
+  @Test
+  void who_is_lost_before_the_first_version_has_nothing_to_repeat() {
+    at(100, "RankJoined", "rank", "1");
+    lost(200, 1, 0);
+    at(300, "RankJoined", "rank", "1");
+    entered(500, 1, 0, 0);
+    assertEquals(300, lostMillis(5000));
+  }
+
+  @Test
+  void the_metric_is_the_last_one_of_the_newest_round_that_was_printed() {
+    assertEquals("", totals.metric());
+    printed("[0]\ttrain-logloss:0.69314718055994529\teval set-auc:0.5");
+    assertEquals("eval set-auc 0.50000", totals.metric());
+    printed("a line of the user's own: 7\nwith [1]\tin it");
+    printed("early stopping after 3 rounds");
+    assertEquals("eval set-auc 0.50000", totals.metric());
+    printed("(2 texts left out)\n[12]\ttrain-rmse:1.25\teval-rmse:nan\n");
+    assertEquals("eval-rmse nan", totals.metric());
+    assertEquals("[12]\ttrain-rmse:1.25\teval-rmse:nan", totals.evaluation());
+  }
+
+  private void printed(String text) {
+    at(1, "Printed", "rank", "0", "text", text);
   }
 
   @Test

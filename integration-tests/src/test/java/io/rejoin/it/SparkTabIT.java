@@ -181,6 +181,7 @@ class SparkTabIT {
     TrainingEvent again = first(fit, Kind.CAUGHT_UP);
     String summary = page.text("ul", "rejoin-summary");
     assertTrue(summary.contains("100 of 100 rounds (version 20)"), summary);
+    assertTrue(summary.contains("[99] train-logloss:"), summary);
     assertTrue(summary.contains("executor-seconds"), summary);
     assertTrue(summary.contains(first(fit, Kind.JOB_ENDED).text("digest")), summary);
 

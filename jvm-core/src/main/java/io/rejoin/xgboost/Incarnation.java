@@ -297,6 +297,9 @@ final class Incarnation {
       if (round == 0) {
         progress.direction(XGBoost.isMaximizeEvaluation(evaluated, names, spec.parameters()));
       }
+      if (rankTask.rank() == 0 && spec.prints(round)) {
+        member.print(evaluated);
+      }
       boolean better = progress.note(scores);
       if (better && spec.evaluation() == null) {
         setBest(booster, progress);

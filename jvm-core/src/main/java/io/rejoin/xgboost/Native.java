@@ -70,6 +70,9 @@ final class Native {
   /** The worker begins a round within a version. */
   static native void memberBeginRound(long member, int round);
 
+  /** Shows a text at the job's driver; when, nobody waits for. */
+  static native void memberPrint(long member, String text);
+
   /** Bytes that this version logs for the rank alone, when all that its worker wrote is counted. */
   static native long memberLogged(long member);
 

@@ -12,6 +12,8 @@ import ml.dmlc.xgboost4j.java.IObjective;
 public final class TrainingSpec implements Serializable {
   private static final long serialVersionUID = 1L;
 
+  private static final String NUMBER = "\\d{1,9}";
+
   private final int world;
   private final int rounds;
   private final HashMap<String, Object> parameters;
@@ -118,6 +120,24 @@ public final class TrainingSpec implements Serializable {
     map.put("max_depth", "1");
     map.put("num_parallel_tree", "1");
     return map;
+  }
+
+  /**
+   * Whether the metrics of a round are printed at the driver, as XGBoost4J's own loop does it:
+   * those of each round, of every n-th one with {@code verbose_eval} n, and of none where that is
+   * false or 0, or {@code silent} is true or another number than 0.
+   */
+  boolean prints(int round) {
+    String silent = text("silent", "0");
+    if (silent.equals("true") || (silent.matches(NUMBER) && !silent.matches("0+"))) {
+      return false;
+    }
+    String every = text("verbose_eval", "1");
+    if (!every.matches(NUMBER)) {
+      return !every.equals("false");
+    }
+    int rounds = Integer.parseInt(every);
+    return rounds > 0 && round % rounds == 0;
   }
 
   private String text(String key, String otherwise) {

@@ -71,6 +71,14 @@ public final class XgboostMember implements AutoCloseable {
   }
 
   /**
+   * Shows a text at the job's driver, as an event {@code PRINTED}; when, nobody waits for. Up to 16
+   * KiB of it, and up to 256 KiB in a second; what is left out is said with the next one.
+   */
+  public void print(String text) {
+    Native.memberPrint(open(), text);
+  }
+
+  /**
    * Bytes that this version adds to the agent's logs for this rank alone: what the worker has sent
    * through the bridge, to all its peers together, and short results of hooked calls. Exact: a rank
    * that repeats the version counts the same. Its peers may be ahead; no XGBoost call may be in

@@ -25,6 +25,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntConsumer;
+import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.java.DMatrix;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 
@@ -66,6 +67,14 @@ final class SmallTraining {
         .orElseThrow(
             () ->
                 new IllegalStateException("the agreement on the hook is not reported: " + events));
+  }
+
+  /** What the driver was shown of the ranks' texts. */
+  List<String> printed() {
+    return events.stream()
+        .filter(event -> event.kind() == TrainingEvent.Kind.PRINTED)
+        .map(event -> event.sentence("rank {rank}: {text}"))
+        .collect(Collectors.toList());
   }
 
   /** Trains on threads of this process; the listeners are the ranks'. Returns the model. */

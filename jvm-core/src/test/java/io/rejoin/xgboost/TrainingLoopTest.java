@@ -1,5 +1,6 @@
 package io.rejoin.xgboost;
 
+import static java.util.stream.Collectors.joining;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -13,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.IntConsumer;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -31,6 +33,40 @@ class TrainingLoopTest {
     assertEquals(List.of(0, 1, 2, 3, 4, 5), reported.get(0));
     assertEquals(reported.get(0), reported.get(1));
     assertArrayEquals(training().train(List.of(rounds -> {}, rounds -> {})), model);
+  }
+
+  @Test
+  void rank_0_prints_the_metrics_of_each_round_and_others_nothing() throws Exception {
+    SmallTraining training = training();
+    training.train(List.of(rounds -> {}, rounds -> {}));
+    List<String> printed = training.printed();
+    assertEquals(5, printed.size(), printed.toString());
+    for (int round = 0; round < 5; round++) {
+      String line = printed.get(round);
+      assertTrue(line.matches("rank 0: \\[" + round + "]\ttrain-logloss:\\d\\.\\d+"), line);
+    }
+  }
+
+  @Test
+  void as_in_stock_verbose_eval_and_silent_say_which_rounds_are_printed() {
+    assertEquals("012345", printedRounds(Map.of()));
+    assertEquals("024", printedRounds(Map.of("verbose_eval", 2)));
+    assertEquals("024", printedRounds(Map.of("verbose_eval", "2")));
+    assertEquals("012345", printedRounds(Map.of("verbose_eval", true)));
+    assertEquals("", printedRounds(Map.of("verbose_eval", "False")));
+    assertEquals("", printedRounds(Map.of("verbose_eval", 0)));
+    assertEquals("", printedRounds(Map.of("silent", "true")));
+    assertEquals("", printedRounds(Map.of("silent", 1, "verbose_eval", 1)));
+    assertEquals("012345", printedRounds(Map.of("silent", 0)));
+  }
+
+  private static String printedRounds(Map<String, Object> parameters) {
+    XgboostVersion version = XgboostVersion.loaded();
+    TrainingSpec spec = new TrainingSpec(2, 6, parameters, CheckpointRhythm.of(version, 0, 1));
+    return IntStream.range(0, 6)
+        .filter(spec::prints)
+        .mapToObj(Integer::toString)
+        .collect(joining());
   }
 
   /** XGBoost4J's jar mentions both; where Flink runs neither is there. */

@@ -14,6 +14,7 @@ final class JobProgress {
   private final int there;
   private final int ranks;
   private final int deaths;
+  private final String metric;
 
   /**
    * A state of a job.
@@ -23,14 +24,16 @@ final class JobProgress {
    * @param all so many rounds are to be; 0 if that is not known
    * @param there ranks that are there now
    * @param ranks how many there have to be
+   * @param metric the newest one, with its name; may be empty
    */
-  JobProgress(String job, long done, long all, int there, int ranks, int deaths) {
+  JobProgress(String job, long done, long all, int there, int ranks, int deaths, String metric) {
     this.job = job;
     this.done = done;
     this.all = all;
     this.there = there;
     this.ranks = ranks;
     this.deaths = deaths;
+    this.metric = metric;
   }
 
   /** Jobs side by side, as Spark has its stages; the line has exactly this width. */
@@ -45,7 +48,10 @@ final class JobProgress {
 
   private String in(int width) {
     String head = "[Job " + job + ":";
-    String tail = facts();
+    String tail = facts(metric.isEmpty() ? "" : ", " + metric);
+    if (head.length() + tail.length() >= width) {
+      tail = facts("");
+    }
     int room = width - head.length() - tail.length();
     StringBuilder part = new StringBuilder(head);
     for (int i = 0; i < room; i++) {
@@ -56,13 +62,13 @@ final class JobProgress {
     return fitted(part + tail, width);
   }
 
-  private String facts() {
+  private String facts(String measured) {
     String how =
         all > 0
             ? String.format(Locale.ROOT, "%d/%d rounds", done, all)
             : String.format(Locale.ROOT, "version %d", done);
     String died = deaths == 0 ? "" : deaths == 1 ? ", 1 death" : ", " + deaths + " deaths";
-    return String.format(Locale.ROOT, "%s, %d/%d ranks%s]", how, there, ranks, died);
+    return String.format(Locale.ROOT, "%s%s, %d/%d ranks%s]", how, measured, there, ranks, died);
   }
 
   private static String fitted(String text, int width) {

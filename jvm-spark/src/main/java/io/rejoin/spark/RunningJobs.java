@@ -150,7 +150,8 @@ final class RunningJobs {
           rounds,
           totals.ranksThere(),
           ranks,
-          totals.deaths());
+          totals.deaths(),
+          totals.metric());
     }
 
     /** It is over; what it has cost stays in the application's sums. */

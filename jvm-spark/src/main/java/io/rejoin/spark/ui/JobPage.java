@@ -58,6 +58,9 @@ final class JobPage {
     item("Started", dates.apply(job.began()));
     item(job.isOver() ? "Took" : "Trains for", Html.duration(job.newest() - job.began()));
     item("Progress", progress(job));
+    if (!job.evaluation().isEmpty()) {
+      item("Evaluation", job.evaluation().replace('\t', ' '));
+    }
     item("Ranks", there(job));
     item("Deaths", deaths());
     if (!job.recoveries().isEmpty()) {

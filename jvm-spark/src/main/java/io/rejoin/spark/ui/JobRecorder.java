@@ -3,8 +3,10 @@ package io.rejoin.spark.ui;
 import io.rejoin.JobId;
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
@@ -22,6 +24,10 @@ public final class JobRecorder implements AutoCloseable {
 
   /** So many times in its life so far a job's progress is written, once it is older than that. */
   private static final long SHARE = 100;
+
+  /** What says how far a job is. */
+  private static final Set<Kind> PROGRESS =
+      EnumSet.of(Kind.VERSION_ENTERED, Kind.USAGE, Kind.PRINTED);
 
   /** An error may hold the traces of all ranks. */
   private static final int LONGEST_TEXT = 4_000;
@@ -78,7 +84,7 @@ public final class JobRecorder implements AutoCloseable {
       // So that the log says where the ranks were then.
       progress(JobView.millis(event));
       log.accept(event);
-    } else if (event.kind() == Kind.VERSION_ENTERED || event.kind() == Kind.USAGE) {
+    } else if (PROGRESS.contains(event.kind())) {
       hasNew = true;
       long at = JobView.millis(event);
       if (at - lastProgress >= Math.max(LEAST_MILLIS, (at - began) / SHARE)) {

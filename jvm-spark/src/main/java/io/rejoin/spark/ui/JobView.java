@@ -1,5 +1,6 @@
 package io.rejoin.spark.ui;
 
+import io.rejoin.JobTotals;
 import io.rejoin.TrainingEvent;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -61,14 +62,11 @@ final class JobView {
 
   private final List<Recovery> recoveries = new ArrayList<>();
   private final Map<Integer, Recovery> open = new HashMap<>();
-  private final Map<Integer, Long> newestAtJoin = new HashMap<>();
   private final Map<Long, String> notes = new LinkedHashMap<>();
   private final Memory memory = new Memory();
+  private final JobTotals totals = new JobTotals();
   private List<Point> points = new ArrayList<>();
   private String transport = "";
-  private long lineage;
-  private long version;
-  private long round;
   private long trainsSince;
   private long newest;
   private TrainingEvent end;
@@ -104,6 +102,7 @@ final class JobView {
       over(event);
       return true;
     }
+    totals.accept(event);
     switch (event.kind()) {
       case AGENT_JOINED:
         hosts.put(event.text("executor"), event.text("host"));
@@ -121,12 +120,7 @@ final class JobView {
             .ifPresent(one -> one.restored(event.text("source"), event.number("bytes"), at));
         return true;
       case VERSION_ENTERED:
-        return entered(
-            rank(event),
-            event.number("lineage"),
-            event.number("version"),
-            event.number("round"),
-            at);
+        return entered(event, at);
       case CAUGHT_UP:
         works(rank(event), event.number("rounds_again"), event.number("replayed_in"), at);
         return true;
@@ -170,7 +164,6 @@ final class JobView {
   private void joined(TrainingEvent event, long at) {
     RankView rank = rank(event);
     int incarnation = (int) event.number("incarnation");
-    newestAtJoin.put(rank.rank(), version);
     rank.joined(incarnation, event.text("executor"), at);
     recovery(event).ifPresent(one -> one.joined(event.text("executor"), at));
   }
@@ -188,32 +181,24 @@ final class JobView {
   }
 
   /** A rank has entered a version; returns whether that changed its state. */
-  boolean entered(RankView rank, long line, long newVersion, long newRound, long at) {
-    rank.reached(line, newVersion, newRound, at);
-    boolean isFirst =
-        rank.state() == RankState.LOADING
-            || rank.state() == RankState.RESTORING
-            || rank.state() == RankState.WAITING;
-    if (isFirst) {
-      boolean again = rank.incarnation() > 0;
-      rank.enter(again ? RankState.REPLAYING : RankState.TRAINING, at);
-      recovery(rank.rank()).ifPresent(one -> one.reloaded(at));
-      if (trainsSince == 0) {
-        trainsSince = at;
-      }
-    } else if (rank.state() == RankState.REPLAYING
-        && newVersion > newestAtJoin.getOrDefault(rank.rank(), 0L)) {
-      // Where none had been when it joined: nothing is left to replay.
+  private boolean entered(TrainingEvent event, long at) {
+    RankView rank = rank(event);
+    RankState before = rank.state();
+    rank.reached(event.number("lineage"), event.number("version"), event.number("round"), at);
+    if (before != RankState.TRAINING && before != RankState.REPLAYING) {
+      recovery(event).ifPresent(one -> one.reloaded(at));
+      trainsSince = trainsSince == 0 ? at : trainsSince;
+    }
+    if (totals.isBehind(rank.rank())) {
+      rank.enter(RankState.REPLAYING, at);
+    } else {
       works(rank, 0, 0, at);
     }
-    if (line > lineage || (line == lineage && newVersion > version)) {
-      lineage = line;
-      version = newVersion;
-      round = newRound;
+    if (points.isEmpty() || points.get(points.size() - 1).done() != done()) {
       points.add(new Point(at, done()));
       thin();
     }
-    return isFirst;
+    return rank.state() != before;
   }
 
   private void works(RankView rank, long roundsAgain, long replayed, long at) {
@@ -335,9 +320,7 @@ final class JobView {
 
   /** Ranks that have joined and aren't lost. */
   long ranksThere() {
-    return ranks.values().stream()
-        .filter(one -> one.state() != RankState.WAITING && one.state() != RankState.LOST)
-        .count();
+    return totals.ranksThere();
   }
 
   /** The host of an executor; empty if none is known. */
@@ -373,11 +356,16 @@ final class JobView {
   }
 
   long version() {
-    return version;
+    return totals.version();
   }
 
   long round() {
-    return round;
+    return totals.round();
+  }
+
+  /** {@link JobTotals#evaluation}. */
+  String evaluation() {
+    return totals.evaluation();
   }
 
   /** Whether the job counts rounds; others have versions alone. */
@@ -386,6 +374,6 @@ final class JobView {
   }
 
   private long done() {
-    return hasRounds() ? round : version;
+    return hasRounds() ? round() : version();
   }
 }

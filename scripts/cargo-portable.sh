@@ -24,5 +24,7 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
   echo "expected Rust's standard library for $target; saw none. Install it: rustup target add $target" >&2
   exit 2
 fi
+# Panics name their source files: those of dependencies without the folder of whoever builds.
+export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates"
 export PATH=$tools/bin:$PATH CARGO_ZIGBUILD_ZIG_PATH=$tools/ziglang/zig
 exec cargo-zigbuild zigbuild --release --locked --target "$target.2.17" "$@"

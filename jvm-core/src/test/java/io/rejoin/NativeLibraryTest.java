@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayInputStream;
+import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Collections;
 import java.util.List;
@@ -31,12 +31,8 @@ class NativeLibraryTest {
   @Test
   void the_library_needs_no_glibc_newer_than_2_17() throws Exception {
     Path library = Files.createTempFile("rejoin-", ".so");
-    String resource =
-        "/native/"
-            + NativeLibrary.platform("Linux", System.getProperty("os.arch"))
-            + "/librejoin_jni.so";
-    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
-      Files.copy(in, library, StandardCopyOption.REPLACE_EXISTING);
+    try {
+      Files.write(library, library());
       Process readelf =
           new ProcessBuilder("readelf", "--wide", "--version-info", library.toString())
               .redirectErrorStream(true)
@@ -52,6 +48,23 @@ class NativeLibraryTest {
       assertEquals(17, Collections.max(minors), versions);
     } finally {
       Files.delete(library);
+    }
+  }
+
+  @Test
+  void the_library_names_no_folder_of_whoever_has_built_it() throws Exception {
+    String text = new String(library(), StandardCharsets.ISO_8859_1);
+    assertTrue(text.contains("native/agent/src/"), "where its own errors come from");
+    assertEquals(-1, text.indexOf(System.getProperty("user.home") + "/"));
+  }
+
+  private static byte[] library() throws IOException {
+    String resource =
+        "/native/"
+            + NativeLibrary.platform("Linux", System.getProperty("os.arch"))
+            + "/librejoin_jni.so";
+    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
+      return in.readAllBytes();
     }
   }
 

@@ -22,7 +22,15 @@ fn config(level: LevelFilter) -> Result<Config, Error> {
 
 /// Sets the log up at its first call; a program that has a logger of its own keeps it.
 pub fn start() {
-    LOGGER.get_or_init(|| config(*LEVEL.lock()).ok().and_then(|config| log4rs::init_config(config).ok()));
+    LOGGER.get_or_init(|| {
+        let programs = log::max_level();
+        let ours = config(*LEVEL.lock()).ok().and_then(|config| log4rs::init_config(config).ok());
+        if ours.is_none() {
+            // log4rs sets it before it learns that it isn't wanted.
+            log::set_max_level(programs);
+        }
+        ours
+    });
 }
 
 /// Sets the level.

@@ -27,7 +27,7 @@ pub struct Ranks {
     together: usize,
     pub tracker: TrackerServer,
     job: JobId,
-    secret: Secret,
+    pub secret: Secret,
     pub seen: Mutex<Vec<Event>>,
     shares_memory: bool,
     hosts: u32,

@@ -162,6 +162,11 @@ impl Survival {
         Survival { ranks: Ranks::with_rules(self.ranks.world, self.together, vec![rule]), ..self }
     }
 
+    /// The job's.
+    pub fn secret(&self) -> [u8; 32] {
+        *self.ranks.secret.expose()
+    }
+
     /// Runs it to its end. Ranks that met a fault are started again: in the same process where
     /// several live together, else in a new one, after the old one has vanished without a word.
     pub fn run(self) -> Outcome {

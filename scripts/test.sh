@@ -115,7 +115,8 @@ if [ "$long" = long ]; then
   grep -hE '^(FAIL|ERROR):|^expected' "$reports"/py{wheel,spark,sparkmlflow,sparkreuse,spark41}.log
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
     >"$reports/published.log" 2>&1 || failed=1
-  suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT
+  suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
+  suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark35-xgb320; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT

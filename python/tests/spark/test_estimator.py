@@ -5,8 +5,11 @@ import contextlib
 import io
 import json
 import pathlib
+import re
 import tempfile
 import unittest
+import urllib.parse
+import urllib.request
 
 from .cluster import WORLD, dies, once_a_spare_stands_by, session, set_for_now
 from .stateful import holding_a_lock, keeping, printing, remembering, stopping_after
@@ -222,6 +225,26 @@ class TheSameModel(TheSameModelOf):
         lines = seen.getvalue().splitlines()
         self.assertIn("[rank 1] round 11 is done", lines)
         self.assertEqual([line for line in lines if "training-logloss" in line][11][:14], "[rank 0] [11]\t")
+
+    def test_the_tab_in_spark_s_web_ui_shows_a_fit_its_metrics_and_the_death_of_a_worker(self):
+        self.same("SparkXGBClassifier", dying("worker", 11))
+        page = self.page(self.spark.sparkContext.uiWebUrl + "/rejoin/")
+        # The newest one is the first in a list of several; the only one has no list.
+        link = re.search(r'id="rejoin-jobs".*?href="(\?job=\w+)"', page)
+        page = self.page(urllib.parse.urljoin(self.spark.sparkContext.uiWebUrl + "/rejoin/", link[1])) if link else page
+        text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+        self.assertIn(f"{ROUNDS} of {ROUNDS} rounds", text)
+        self.assertRegex(text, rf"\[{ROUNDS - 1}\] training-logloss:0\.\d+")
+        self.assertRegex(text, r"Deaths: 1, for which training stood still for")
+        executors = re.findall(r"<td>(\d)-python-\d+ on 127.0.0.1(.*?)</td><td>(.*?)</td>", page)
+        self.assertGreaterEqual(len(executors), WORLD, text)
+        for executor, links, logs in executors:
+            self.assertRegex(links + logs, rf"executorId={executor}\b.*stderr")
+
+    @staticmethod
+    def page(address):
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return answer.read().decode()
 
     def test_it_is_saved_and_loaded_with_its_parameters(self):
         ours = self.rejoin.spark.RejoinEstimator(self.estimator("SparkXGBRegressor", label_col="number", reg_alpha=0.5))

@@ -14,7 +14,7 @@ from .cluster import JARS, PYTHONPATH, SPARK
 
 
 class ATerminal(unittest.TestCase):
-    def test_shows_how_many_rounds_of_how_many_an_estimator_has_trained(self):
+    def test_shows_how_many_rounds_of_how_many_an_estimator_has_trained_and_its_metric(self):
         with tempfile.TemporaryDirectory() as folder:
             seen = pathlib.Path(folder) / "seen"
             program = f"""if True:
@@ -56,7 +56,7 @@ class ATerminal(unittest.TestCase):
                 if not more:
                     break
                 shown += more
-                if re.search(r"\b20/30 rounds, 2/2 ranks", shown):
+                if re.search(r"\b20/30 rounds, training-logloss [01]\.\d+, 2/2 ranks", shown):
                     seen.touch()
             self.assertEqual(driver.wait(), 0, shown[-3000:])
             self.assertTrue(seen.exists(), shown[-3000:])

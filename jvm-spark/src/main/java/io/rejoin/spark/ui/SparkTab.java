@@ -40,8 +40,13 @@ final class SparkTab {
     return SparkTab.class.getPackageName() + "." + servlets + "Tab";
   }
 
-  /** Of an executor that is there, or that was. */
-  private static Map<String, String> logs(AppStatusStore store, String executor) {
+  /**
+   * Of an executor that is there, or that was; what a Python worker says stands in its executor's.
+   *
+   * @param process the executor's id, or the name of a Python worker of it
+   */
+  private static Map<String, String> logs(AppStatusStore store, String process) {
+    String executor = process.replaceFirst("-python-\\d+$", "");
     try {
       Map<String, String> logs = new TreeMap<>();
       Iterator<Tuple2<String, String>> all =

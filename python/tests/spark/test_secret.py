@@ -2,6 +2,9 @@
 rank does is defined within functions, so that it travels by value."""
 
 import base64
+import contextlib
+import io
+import json
 import os
 import pathlib
 import re
@@ -24,14 +27,14 @@ def looking():
     return looks
 
 
-def search():
-    """What a rank runs: where its processes show the secret, and the secret turned round."""
+def searching():
+    """What a rank runs: the secret turned round, and where its processes show it as it is."""
     looks = looking()
 
-    def processes(ranks):
+    def processes():
         import inspect
 
-        # The launch record is in the frame of what has called this function.
+        # The launch record is in a frame of what has called this function.
         launches = [frame.frame.f_locals.get("launch") for frame in inspect.stack()]
         secret = next(launch for launch in launches if launch is not None)["secret"]
         found, process = [], os.getpid()
@@ -44,26 +47,73 @@ def search():
             process = int(pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
         if any(look in repr(os.environ).encode() for look in looks(secret)):
             found.append("os.environ")
-        ranks.load()
-        ranks.barrier()
         return secret[::-1], found
 
     return processes
 
 
+def function():
+    """One for `rejoin.spark.run`."""
+    search = searching()
+
+    def rank(ranks):
+        found = search()
+        ranks.load()
+        ranks.barrier()
+        return found
+
+    return rank
+
+
+def callback():
+    """One of XGBoost's, which prints what it finds."""
+    from xgboost.callback import TrainingCallback
+
+    search = searching()
+
+    class Searches(TrainingCallback):
+        def before_iteration(self, model, epoch, evals_log):
+            if epoch == 3:
+                import xgboost.collective
+
+                xgboost.collective.communicator_print("found " + json.dumps(search()))
+            return False
+
+    return Searches()
+
+
 class TheSecret(unittest.TestCase):
-    def test_stands_in_no_environment_argument_setting_file_page_or_log(self):
+    def test_of_a_function_stands_in_no_environment_argument_setting_file_page_or_log(self):
         spark = session()
         import rejoin.spark
 
+        self.check(spark, lambda: rejoin.spark.run(function(), num_proc=WORLD))
+
+    def test_of_an_estimator_stands_in_no_environment_argument_setting_file_page_or_log(self):
+        spark = session()
+        import rejoin.spark
+        from xgboost.spark import SparkXGBClassifier
+
+        rows = spark.range(0, 600, 1, WORLD).selectExpr("CAST(id AS double) AS x", "id % 2 AS label")
+        stock = SparkXGBClassifier(num_workers=WORLD, n_estimators=6, features_col=["x"], callbacks=[callback()])
+
+        def fit():
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                rejoin.spark.RejoinEstimator(stock).fit(rows)
+            return [json.loads(found) for found in re.findall(r"^\[rank \d\] found (.*)$", printed.getvalue(), re.M)]
+
+        self.check(spark, fit)
+
+    def check(self, spark, job):
+        """The job returns for each rank what it has found."""
         spark.conf.set("spark.rejoin.log.level", "trace")
         try:
-            results = rejoin.spark.run(search(), num_proc=WORLD)
+            results = job()
         finally:
             spark.conf.unset("spark.rejoin.log.level")
+        self.assertEqual([found for _, found in results], [[]] * WORLD)
         secret = results[0][0][::-1]
         self.assertEqual(len(secret), 64)
-        self.assertEqual([found for _, found in results], [[]] * WORLD)
         looks = looking()(secret)
         context = spark.sparkContext
         folders = [work_folder(), SPARK / "work" / context.applicationId]

@@ -49,7 +49,7 @@ class AttackedIT {
    */
   private static final boolean LONG = Boolean.getBoolean("rejoin.it.long");
 
-  private static final int EACH = LONG ? 2_000 : 400;
+  private static final int EACH = LONG ? 2_000 : 800;
   private static final List<Case> SHORT =
       List.of(
           new Case("auto", Manner.HELD),

@@ -24,6 +24,22 @@ PROGRAM = """if True:
 """
 
 
+# Beside the one that runs this, each that may be found; the package's oldest first.
+MINORS = [minor for minor in range(9, 16) if minor != sys.version_info.minor]
+
+
+def found_python(minor):
+    """One of this version that runs, on the path or among pyenv's; None if there is none."""
+    kept = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    for python in [f"python3.{minor}", *sorted(kept.glob(f"versions/3.{minor}.*/bin/python3.{minor}"))]:
+        try:
+            if subprocess.run([python, "-c", "import venv"], stderr=subprocess.DEVNULL, timeout=60).returncode == 0:
+                return str(python)
+        except OSError:
+            continue
+    return None
+
+
 class AWheel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -33,18 +49,23 @@ class AWheel(unittest.TestCase):
         cls.wheel = wheels[0]
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        environment = pathlib.Path(cls.folder.name) / "environment"
-        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-        cls.bin = environment / "bin"
-        install = [cls.bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", cls.wheel]
+        cls.bin = cls.environment(sys.executable, "environment")
+        cls.installed = next(cls.bin.parent.glob("lib/python*/site-packages/rejoin"))
+
+    @classmethod
+    def environment(cls, python, name):
+        """Where the programs of a fresh environment with the wheel are."""
+        folder = pathlib.Path(cls.folder.name) / name
+        subprocess.run([python, "-m", "venv", folder], check=True)
+        install = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", cls.wheel]
         subprocess.run(install, check=True)
-        cls.installed = next(environment.glob("lib/python*/site-packages/rejoin"))
+        return folder / "bin"
 
     def run_outside(self, *command, **environment):
         """Without what this process found its own package by."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("REJOIN_", "PYTHON"))}
         kept.update(environment)
-        kept["PATH"] = f"{self.bin}:{kept['PATH']}"
+        kept["PATH"] = f"{pathlib.Path(command[0]).parent}:{kept['PATH']}"
         return subprocess.run(
             command,
             env=kept,
@@ -66,12 +87,24 @@ class AWheel(unittest.TestCase):
             self.assertLessEqual(max(minors), 17, native)
 
     def test_its_launcher_and_its_library_carry_ranks_through_a_kill(self):
-        ended = self.run_outside(
-            self.bin / "rejoin", "run", "-n", "2", "--restart", "--", self.bin / "python", "-c", PROGRAM
-        )
+        self.survives(self.bin)
+
+    def test_so_they_do_on_every_other_python_that_is_found(self):
+        for minor in MINORS:
+            with self.subTest(f"Python 3.{minor}"):
+                python = found_python(minor)
+                if python is None:
+                    self.skipTest(f"no Python 3.{minor} on the path or among pyenv's")
+                self.survives(self.environment(python, f"environment-3.{minor}"))
+
+    def survives(self, programs):
+        launch = [programs / "rejoin", "run", "-n", "2", "--restart", "--", programs / "python", "-c"]
+        ended = self.run_outside(*launch, PROGRAM)
         self.assertEqual(ended.returncode, 0, ended.stdout)
         self.assertEqual(ended.stdout.count("total 3.0"), 2, ended.stdout)
         self.assertIn("incarnation 1", ended.stdout)
+        imported = self.run_outside(programs / "python", "-c", "import rejoin.elastic, rejoin.spark")
+        self.assertEqual(imported.returncode, 0, imported.stdout)
 
     def test_it_brings_the_jars_of_spark_3_and_4_and_the_licences_of_what_is_inside(self):
         jars = sorted(re.sub(r"-[0-9.]+jar$", "", jar.name) for jar in (self.installed / "jars").iterdir())

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks what the build needs, and installs what Debian can give: Gradle, Maven, compilers of C
-# and C++, numpy, pip, Chromium. JDK, Rust and Python have to be there.
+# and C++, numpy, pip, Chromium, and the launchers that tests start jobs with: sshd, Open MPI, Slurm.
+# JDK, Rust and Python have to be there.
 set -eu
 
 wanted() {
@@ -34,6 +35,18 @@ command -v mvn >/dev/null || missing+=(maven)
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 # Looks at the tab in Spark's web UI in tests.
 command -v chromium >/dev/null || missing+=(chromium)
+# native/cli/tests/other_launchers starts daemons of its own; Debian's services of them are neither wanted nor started.
+there() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
+services=()
+there mpirun || missing+=(openmpi-bin)
+if ! there sshd; then
+  missing+=(openssh-server openssh-client)
+  services+=(ssh)
+fi
+if ! there slurmctld || ! there slurmd || ! there srun || ! there munged; then
+  missing+=(slurm-wlm munge)
+  services+=(slurmctld slurmd munge)
+fi
 if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"
   as_root=()
@@ -43,7 +56,16 @@ if [ "${#missing[@]}" -gt 0 ]; then
     as_root=(sudo)
   fi
   echo "installing ${missing[*]}"
+  policy=/usr/sbin/policy-rc.d
+  if [ "${#services[@]}" -gt 0 ] && [ ! -e "$policy" ]; then
+    trap '"${as_root[@]}" rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+  fi
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  for service in "${services[@]}"; do
+    "${as_root[@]}" systemctl disable --quiet "$service" 2>/dev/null || true
+  done
 fi

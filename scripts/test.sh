@@ -37,7 +37,9 @@ gradle --no-daemon --quiet xgboostLibraries >"$reports/xgboost.log" 2>&1 || cat 
 # has to be told to build the examples, which tests run.
 {
   cargo build --workspace --examples --locked &&
-    cargo test --workspace --lib --bins --tests --locked --no-fail-fast
+    cargo test --workspace --lib --bins --tests --locked --no-fail-fast &&
+    # More of ssh, Open MPI and Slurm.
+    { [ "$long" != long ] || cargo test -p rejoin-cli --test other_launchers --locked -- --ignored; }
 } >"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 

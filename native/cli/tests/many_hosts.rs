@@ -4,126 +4,14 @@
 #[allow(dead_code)] // this test and the launcher's need different parts
 #[path = "launcher/harness.rs"]
 mod harness;
+#[allow(dead_code)]
+#[path = "launcher/jobs.rs"]
+mod jobs;
 
-use harness::{example, finish, rejoin, run, signal, until, Ran, LIMIT};
-use std::fs::File;
+use harness::{example, finish, rejoin, signal, until, Ran};
+use jobs::{digest, undisturbed, Job, ITERATIONS};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus, Stdio};
-use std::time::Instant;
-
-/// Iterations of the scenario: so many that whatever is killed while the first ones run is killed in the middle.
-const ITERATIONS: &str = "300";
-const WORLD: &str = "4";
-
-/// A program in the background, whose output goes to files. Killed if the test leaves it behind.
-struct Started {
-    child: Child,
-    name: String,
-    folder: PathBuf,
-}
-
-impl Started {
-    fn text(&self, stream: &str) -> String {
-        std::fs::read_to_string(self.folder.join(format!("{}.{stream}", self.name))).expect("it is text")
-    }
-
-    fn ended(&mut self) -> Ran {
-        let began = Instant::now();
-        let status: ExitStatus = loop {
-            match self.child.try_wait().expect("it is this process's child") {
-                Some(status) => break status,
-                None => assert!(began.elapsed() < LIMIT, "{} never ends:\n{}", self.name, self.text("err")),
-            }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        };
-        Ran { status: status.code(), out: self.text("out"), err: self.text("err") }
-    }
-
-    fn kill(&mut self) {
-        signal(self.child.id(), "KILL");
-        self.child.wait().expect("it is this process's child");
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // It has ended where a test passes.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A job, and where its files are.
-struct Job {
-    folder: tempfile::TempDir,
-}
-
-impl Job {
-    fn new() -> Job {
-        Job { folder: tempfile::tempdir().expect("a folder") }
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    fn start(&self, name: &str, arguments: &[&str]) -> Started {
-        let folder = self.folder.path().to_path_buf();
-        let file = |stream: &str| Stdio::from(File::create(folder.join(format!("{name}.{stream}"))).expect("a file"));
-        let child = rejoin(arguments).stdout(file("out")).stderr(file("err")).spawn().expect("the binary can be run");
-        Started { child, name: name.into(), folder }
-    }
-
-    /// A tracker at this loopback address; returns when it can be joined.
-    fn tracker(&self, name: &str, address: &str) -> Started {
-        let (join, events) = (self.path("join"), self.path(&format!("{name}.jsonl")));
-        let tracker = self.start(
-            name,
-            &["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--listen", address, "--events", &events],
-        );
-        until("the tracker is ready", || tracker.text("out").contains("join file"));
-        tracker
-    }
-
-    /// A host with these ranks.
-    fn host(&self, name: &str, address: &str, ranks: &str) -> Started {
-        let (join, program) = (self.path("join"), example("scenario"));
-        let options = ["run", "--join", &join, "--ranks", ranks, "--host", name, "--address", address];
-        self.start(name, &[&options[..], &["--restart", "--timeout", "50s", "--", &program, ITERATIONS]].concat())
-    }
-
-    /// Waits until a rank has entered version 3, by the tracker's event log: all have the model of version 1 then.
-    fn is_under_way(&self, tracker: &str) {
-        let log = self.path(&format!("{tracker}.jsonl"));
-        until("version 3 is entered", || {
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
-            text.lines().any(|line| line.contains("VersionEntered") && line.contains("\"version\":3,"))
-        });
-    }
-
-    fn processes(&self, host: &Started) -> Vec<u32> {
-        let children = format!("/proc/{0}/task/{0}/children", host.child.id());
-        let text = std::fs::read_to_string(children).expect("the launcher lives");
-        text.split_whitespace().map(|pid| pid.parse().expect("a process id")).collect()
-    }
-}
-
-fn digest(ran: &[&Ran]) -> String {
-    let lines = ran.iter().flat_map(|ran| ran.out.lines());
-    let mut found: Vec<&str> = lines.filter_map(|line| Some(line.split_once("digest ")?.1)).collect();
-    assert!(!found.is_empty(), "no rank prints a digest");
-    found.sort();
-    found.dedup();
-    assert_eq!(found.len(), 1, "all ranks end with one model");
-    found[0].to_string()
-}
-
-/// The model of a run on one machine, without a fault.
-fn undisturbed() -> String {
-    let ran = run(&["-n", WORLD, "--", &example("scenario"), ITERATIONS]).ended(0);
-    digest(&[&ran])
-}
 
 #[test]
 fn ranks_of_two_hosts_end_with_the_model_of_one_and_a_dead_one_is_started_again() {

@@ -1,0 +1,188 @@
+//! Slurm: a controller and three nodes of its own on this machine, with an own munge, in a temporary folder.
+
+use crate::harness::{example, free_ports, signal, until, Ran};
+use crate::jobs::{digest, undisturbed, Job, Started, ITERATIONS};
+use crate::processes::{dies_with_test, kill_rank, parent, with};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+const PACKAGE: &str = "slurm-wlm munge";
+
+struct Cluster {
+    folder: tempfile::TempDir,
+    daemons: Vec<(String, Child)>,
+}
+
+fn output(command: &mut Command) -> String {
+    String::from_utf8(command.output().expect("it can be run").stdout).expect("text").trim().to_string()
+}
+
+impl Cluster {
+    /// Returns when all nodes are idle.
+    fn start() -> Cluster {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        // The folder of munge's socket has to be open for all.
+        mode(folder.path(), 0o755);
+        let mut cluster = Cluster { folder, daemons: Vec::new() };
+        let key: Vec<u8> = (0..1024_u32).map(|byte| (byte * 7 % 251) as u8 ^ std::process::id() as u8).collect();
+        std::fs::write(cluster.path("key"), key).expect("room for a key");
+        mode(Path::new(&cluster.path("key")), 0o400);
+        for name in ["state", "spool-a", "spool-b", "spool-c"] {
+            std::fs::create_dir(cluster.path(name)).expect("a folder");
+        }
+        let mut munge = dies_with_test("munged", PACKAGE);
+        munge.args(["--force", "--foreground"]);
+        for (option, name) in [
+            ("key-file", "key"),
+            ("socket", "socket"),
+            ("pid-file", "munge.pid"),
+            ("log-file", "munge.log"),
+            ("seed-file", "seed"),
+        ] {
+            munge.arg(format!("--{option}={}", cluster.path(name)));
+        }
+        cluster.daemon("munged", &mut munge);
+        let socket = cluster.path("socket");
+        until("munge listens", || Path::new(&socket).exists());
+        std::fs::write(cluster.path("slurm.conf"), cluster.settings()).expect("room for a file");
+        let settings = cluster.path("slurm.conf");
+        cluster.daemon("slurmctld", dies_with_test("slurmctld", PACKAGE).args(["-D", "-f", &settings]));
+        for node in NODES {
+            cluster.daemon(node, dies_with_test("slurmd", PACKAGE).args(["-D", "-N", node, "-f", &settings]));
+        }
+        until("all nodes are idle", || {
+            for (name, daemon) in &mut cluster.daemons {
+                assert!(
+                    matches!(daemon.try_wait(), Ok(None)),
+                    "{name} has ended; see {}",
+                    cluster.folder.path().display()
+                );
+            }
+            cluster.idle() == NODES.len()
+        });
+        cluster
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn settings(&self) -> String {
+        let host = output(Command::new("hostname").arg("-s"));
+        let ports = free_ports(1 + NODES.len());
+        let (user, at) = (output(Command::new("id").arg("-un")), self.folder.path().display());
+        let mut text = format!(
+            "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser={user}\nSlurmdUser={user}\n\
+             AuthType=auth/munge\nAuthInfo=socket={at}/socket\nCredType=cred/munge\nProctrackType=proctrack/pgid\n\
+             TaskPlugin=task/none\nSwitchType=switch/none\nMpiDefault=none\nReturnToService=2\nSlurmdTimeout=5\nMessageTimeout=5\n\
+             StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool-%n\nSlurmctldPidFile={at}/slurmctld.pid\n\
+             SlurmdPidFile={at}/slurmd-%n.pid\nSlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd-%n.log\n\
+             SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nSlurmdParameters=config_overrides\n\
+             JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
+             PartitionName=all Nodes=a,b,c Default=YES MaxTime=INFINITE State=UP\n",
+            ports[0]
+        );
+        for (node, port) in NODES.iter().zip(&ports[1..]) {
+            text +=
+                &format!("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 State=UNKNOWN\n");
+        }
+        text
+    }
+
+    fn daemon(&mut self, name: &str, command: &mut Command) {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemons.push((name.into(), quiet.spawn().expect("setpriv is there")));
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = dies_with_test(program, PACKAGE);
+        command.env("SLURM_CONF", self.path("slurm.conf"));
+        command
+    }
+
+    fn idle(&self) -> usize {
+        output(self.command("sinfo").args(["-h", "-N", "-t", "idle"])).lines().count()
+    }
+
+    /// `srun` on these nodes, with these options; each task's host is named as its node.
+    fn srun(&self, job: &Job, name: &str, options: &[&str], ranks: &str) -> Started {
+        let (rejoin, join, program) = (env!("CARGO_BIN_EXE_rejoin"), job.path("join"), example("scenario"));
+        let script = format!(
+            "exec {rejoin} run --join {join} {ranks} --host $SLURMD_NODENAME --restart --timeout 50s -- {program} \
+             {ITERATIONS}"
+        );
+        let mut command = self.command("srun");
+        command.args(options).args(["--kill-on-bad-exit=0", "--no-kill", "sh", "-c", &script]);
+        job.start_command(name, &mut command)
+    }
+
+    /// The death of a node: its daemon, what looks after its tasks, and these.
+    fn kill(&mut self, job: &Job, node: &str) {
+        let on_node = [format!("REJOIN_HOST={node}"), format!("REJOIN_JOIN={}", job.path("join"))];
+        let index = self.daemons.iter().position(|(name, _)| name == node).expect("it was started");
+        let (_, mut daemon) = self.daemons.remove(index);
+        daemon.kill().expect("it is this process's child");
+        daemon.wait().expect("it is this process's child");
+        let launchers: Vec<u32> = with(&on_node).into_iter().filter_map(parent).collect();
+        let mut steps: Vec<u32> = launchers.iter().copied().filter_map(parent).collect();
+        steps.sort();
+        steps.dedup();
+        assert!(!steps.is_empty(), "something looks after the tasks of node {node}");
+        for pid in steps.into_iter().chain(launchers) {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ =
+            self.command("scancel").args(["--signal=KILL", "--user", &output(Command::new("id").arg("-un"))]).status();
+        for (_, daemon) in &mut self.daemons {
+            signal(daemon.id(), "TERM");
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn ended(started: &mut Started) -> Ran {
+    started.ended().ended(0)
+}
+
+#[test]
+fn a_rank_under_srun_that_is_killed_is_started_again_below_it_and_the_model_is_that_of_an_undisturbed_run() {
+    let cluster = Cluster::start();
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let mut all = cluster.srun(&job, "all", &["-w", "a,b", "-n", "4", "--ntasks-per-node=2"], "--rank auto");
+    job.is_under_way("tracker");
+    kill_rank(&job, 2);
+    let all = ended(&mut all);
+    all.says("rank 2 died (SIGKILL); attempt 1 starts");
+    assert_eq!(digest(&[&all]), undisturbed());
+    ended(&mut tracker);
+}
+
+#[test]
+#[ignore = "in make test-long"]
+fn the_ranks_of_a_node_that_is_gone_go_on_where_another_srun_starts_them() {
+    let mut cluster = Cluster::start();
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let mut all = cluster.srun(&job, "all", &["-w", "a,b", "-n", "4", "--ntasks-per-node=2"], "--rank auto");
+    job.is_under_way("tracker");
+    cluster.kill(&job, "b");
+    let mut c = cluster.srun(&job, "c", &["-w", "c", "-n", "1"], "--ranks 2-3");
+    let c = ended(&mut c);
+    ended(&mut tracker).says("rank 2 has joined as incarnation 1 (process 2.1)");
+    // Slurm finds out by itself, after its SlurmdTimeout.
+    let all = all.ended();
+    all.says("Node failure on b");
+    assert!(!all.err.contains("rank 0 died") && !all.err.contains("rank 1 died"), "node a's go on: {}", all.err);
+    assert_eq!(digest(&[&all, &c]), undisturbed());
+}

@@ -1,9 +1,7 @@
 //! Runs the binary and reads what it printed. Waits end at events; a deadline is reached only when something is broken.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait of any step. The launcher has a limit of its own in each test, so that nothing is left behind.
@@ -152,12 +150,4 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
 pub fn lives(pid: &str) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
-}
-
-/// So many ports that nobody listens at, below those that kernels give to connections, and others at each call.
-pub fn free_ports(count: usize) -> Vec<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let of_process = (std::process::id() % 800) as u16 * 10;
-    let all = std::iter::repeat_with(|| 20_000 + (of_process + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000);
-    all.take(10_000).filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).take(count).collect()
 }

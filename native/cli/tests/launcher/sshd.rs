@@ -1,8 +1,9 @@
 //! A real sshd for each host: loopback addresses of this machine, each with a server, keys and a configuration of its
 //! own in a temporary folder. Nothing of the user's is read or changed.
 
-use crate::harness::{free_ports, signal};
+use crate::harness::signal;
 use crate::jobs::children;
+use crate::ports::free_ports;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,5 @@
-//! Jobs whose ranks are started by launchers that aren't ours: real ssh, Open MPI and Slurm on this machine, real kills.
+//! Jobs whose ranks are started by launchers that aren't ours: real ssh, Open MPI and Slurm on this machine, real
+//! kills.
 //!
 //! A launcher that isn't installed fails its test, which says what to install (`scripts/setup.sh` does). What is
 //! ignored here runs in `make test-long`.
@@ -11,6 +12,8 @@ mod harness;
 mod jobs;
 
 mod mpirun;
+#[path = "../launcher/ports.rs"]
+mod ports;
 mod processes;
 mod slurm;
 mod ssh;

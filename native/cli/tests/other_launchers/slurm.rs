@@ -1,7 +1,8 @@
 //! Slurm: a controller and three nodes of its own on this machine, with an own munge, in a temporary folder.
 
-use crate::harness::{example, free_ports, signal, until, Ran};
+use crate::harness::{example, signal, until, Ran};
 use crate::jobs::{digest, undisturbed, Job, Started, ITERATIONS};
+use crate::ports::free_ports;
 use crate::processes::{dies_with_test, kill_rank, parent, with};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

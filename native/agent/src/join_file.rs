@@ -6,11 +6,12 @@
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, Secret};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longer files aren't read.
 const LONGEST: u64 = 1 << 20;
@@ -30,6 +31,39 @@ pub struct JoinFile {
     pub tracker: SocketAddr,
     /// Which life of the tracker that is; the first is 1.
     pub life: u32,
+    /// The most ranks that there may be; `None`: their number is fixed.
+    pub max: Option<u32>,
+}
+
+/// How a launcher finds its job's tracker.
+#[derive(Clone, Debug)]
+pub enum JoinSource {
+    /// By this file, whenever it looks for it.
+    File(PathBuf),
+    /// It was told, and there is no other place.
+    Told(Box<JoinFile>),
+}
+
+impl JoinSource {
+    /// Where the tracker is now; `None` where no file says it.
+    ///
+    /// # Errors
+    /// As [`JoinFile::read`].
+    pub fn read(&self) -> Result<Option<JoinFile>, Error> {
+        match self {
+            JoinSource::File(path) => JoinFile::read(path),
+            JoinSource::Told(join) => Ok(Some((**join).clone())),
+        }
+    }
+}
+
+impl fmt::Display for JoinSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinSource::File(path) => write!(formatter, "{}", path.display()),
+            JoinSource::Told(_) => write!(formatter, "-"),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,6 +73,8 @@ struct Written {
     world: u32,
     tracker: SocketAddr,
     life: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<u32>,
     secret: String,
 }
 
@@ -77,19 +113,51 @@ impl JoinFile {
         }
         let mut text = String::new();
         file.take(LONGEST).read_to_string(&mut text).map_err(io)?;
-        let no_join_file = |cause: String| bad(format!("is none ({cause}); `rejoin tracker --join` writes one"));
-        let written: Written = serde_json::from_str(&text).map_err(|cause| no_join_file(cause.to_string()))?;
-        let job = from_hex(&written.id).ok_or_else(|| no_join_file("its id is not 32 hexadecimal digits".into()))?;
-        let secret =
-            from_hex(&written.secret).ok_or_else(|| no_join_file("its secret is not 64 hexadecimal digits".into()))?;
-        Ok(Some(JoinFile {
+        JoinFile::parse(&text)
+            .map(Some)
+            .map_err(|cause| bad(format!("is none ({cause}); `rejoin tracker --join` writes one")))
+    }
+
+    /// What a join file says, of its text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<JoinFile, String> {
+        let written: Written = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
+        let job = from_hex(&written.id).ok_or("its id is not 32 hexadecimal digits")?;
+        let secret = from_hex(&written.secret).ok_or("its secret is not 64 hexadecimal digits")?;
+        Ok(JoinFile {
             name: written.job,
             job: JobId(job),
             secret: Secret::new(secret),
             world: written.world,
             tracker: written.tracker,
             life: written.life,
-        }))
+            max: written.max,
+        })
+    }
+
+    /// How many ranks there may be at the most.
+    pub fn most_ranks(&self) -> u32 {
+        self.max.unwrap_or(self.world)
+    }
+
+    /// The same on one line, the secret included: for a pipe that nobody else reads.
+    pub fn line(&self) -> String {
+        // Numbers and texts can always be written.
+        serde_json::to_string(&self.written()).unwrap_or_default() + "\n"
+    }
+
+    fn written(&self) -> Written {
+        Written {
+            job: self.name.clone(),
+            id: self.job.to_string(),
+            world: self.world,
+            tracker: self.tracker,
+            life: self.life,
+            max: self.max,
+            secret: self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
     }
 
     /// Writes it whole, for this user alone; whoever reads at the same time gets the old one or this one.
@@ -97,14 +165,7 @@ impl JoinFile {
     /// # Errors
     /// `Io` when it can't be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let written = Written {
-            job: self.name.clone(),
-            id: self.job.to_string(),
-            world: self.world,
-            tracker: self.tracker,
-            life: self.life,
-            secret: self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect(),
-        };
+        let written = self.written();
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let write = || {
             // Made with mode 600.
@@ -151,6 +212,7 @@ mod tests {
             world: 8,
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 3,
+            max: None,
         };
         file.write(&path).expect("it is written");
         (folder, path, file)

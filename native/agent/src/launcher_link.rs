@@ -1,6 +1,6 @@
 //! A launcher's link to a tracker in another process: made, kept, and made again where the join file says.
 
-use crate::join_file::JoinFile;
+use crate::join_file::JoinSource;
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -11,7 +11,6 @@ use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_protocol::wire;
 use rejoin_transport::{Hello, Keys, Link, Purpose, Received};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -62,7 +61,7 @@ impl LauncherLink {
     /// # Errors
     /// `Io` when no thread or poll can be made.
     pub fn start(
-        join: PathBuf,
+        join: JoinSource,
         host: String,
         ranks: Vec<Rank>,
         hear: impl Fn(LauncherNotice) -> bool + Send + 'static,
@@ -124,7 +123,7 @@ impl Drop for LauncherLink {
 /// The thread's own.
 struct Keeper {
     poll: Poll,
-    join: PathBuf,
+    join: JoinSource,
     queue: Receiver<LauncherMessage>,
     starts: Arc<Starts>,
     closing: Arc<AtomicBool>,
@@ -161,8 +160,8 @@ impl Keeper {
 
     /// Makes a link and serves it until it ends, or the launcher wants no more of it.
     fn keep(&mut self, events: &mut Events) -> Result<(), String> {
-        let said = JoinFile::read(&self.join).map_err(|error| error.message)?;
-        let join = said.ok_or_else(|| format!("there is no join file {}", self.join.display()))?;
+        let said = self.join.read().map_err(|error| error.message)?;
+        let join = said.ok_or_else(|| format!("there is no join file {}", self.join))?;
         let keys = Keys { job: join.job, secret: join.secret, encrypt: false };
         let hello = Hello { agent: AgentId(self.starts.launcher), purpose: Purpose::Launcher, encrypt: true };
         let tracker = join.tracker;

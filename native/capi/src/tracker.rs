@@ -52,10 +52,11 @@ impl Opened {
             refuse_present(path)?;
         }
         let (job, secret, world) = (config.job, config.secret.clone(), config.rules.world);
+        let max = config.rules.elastic.map(|elastic| elastic.max);
         let server = TrackerServer::start(config)?;
         let tracker = server.address();
         if let Some(path) = &join_file {
-            JoinFile { name, job, secret: secret.clone(), world, tracker, life: 1 }.write(path)?;
+            JoinFile { name, job, secret: secret.clone(), world, tracker, life: 1, max }.write(path)?;
         }
         let text = |text: String| CString::new(text).unwrap_or_default();
         let (job_text, address) = (text(job.to_string()), text(tracker.to_string()));

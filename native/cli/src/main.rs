@@ -1,6 +1,8 @@
 //! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
 #![warn(missing_docs)]
 
+mod hosts;
+mod listen;
 mod ranks;
 mod run;
 mod service;
@@ -11,12 +13,15 @@ mod timeline;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser, Subcommand};
+use listen::Listen;
 use ranks::{OneRank, Ranks};
+use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
+use run::order::Order;
 use run::Joining;
-use service::{Listen, Service};
+use service::Service;
 use simulate::Family;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -78,9 +83,26 @@ enum Command {
 
 #[derive(clap::Args)]
 struct RunArguments {
-    /// Number of ranks; with --join the ranks that are started here, as 0-3 or 0,2,5-7.
-    #[arg(short = 'n', long = "ranks", required_unless_present = "rank", value_name = "RANKS")]
+    /// Number of ranks; with --join the ranks that are started here, as 0-3 or 0,2,5-7 [default with --hosts: one for
+    /// each slot].
+    #[arg(short = 'n', long = "ranks", required_unless_present_any = ["rank", "hosts"], value_name = "RANKS")]
     ranks: Option<Ranks>,
+    /// Start the ranks on these hosts, so many on each (one if no number is given), by ssh. `rejoin`, the program and
+    /// the folder have to be at the same paths there; `localhost` is this machine, without ssh. Slots that are left
+    /// over take the ranks of a host that is gone.
+    #[arg(
+        short = 'H', long, value_name = "HOST[:SLOTS],…", value_delimiter = ',', value_parser = hosts::host,
+        conflicts_with_all = ["join", "kills", "durable", "job", "resume"]
+    )]
+    hosts: Option<Vec<(String, u32)>>,
+    /// With --hosts: the command that starts a command on another host, with its options. It is given the host and a
+    /// line for a shell, hands its standard input on, and asks for no password.
+    #[arg(long, requires = "hosts", default_value = "ssh -o BatchMode=yes", value_name = "COMMAND")]
+    ssh: String,
+    /// With --hosts: where the tracker listens, an address that the hosts reach [default: the one on the way to other
+    /// hosts].
+    #[arg(long, requires = "hosts", value_name = "ADDRESS[:PORT]")]
+    listen: Option<Listen>,
     /// With --join: the one rank that is started here; `auto` reads it from what Slurm, MPI,
     /// Kubernetes or torchrun has set.
     #[arg(long, requires = "join", conflicts_with = "ranks", value_name = "RANK")]
@@ -283,8 +305,17 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
 /// The number of ranks of a run of its own, or the ranks of a job that is joined.
 fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
     let Some(file) = arguments.join.clone() else {
+        let slots =
+            arguments.hosts.as_ref().map(|hosts| hosts.iter().fold(0_u32, |sum, (_, n)| sum.saturating_add(*n)));
         return match &arguments.ranks {
-            Some(Ranks::Count(count)) => (*count, None),
+            Some(Ranks::Count(count)) => match slots.filter(|slots| slots < count) {
+                Some(slots) => refuse(format!("--ranks {count}: --hosts has {slots} slots; expected as many or more")),
+                None => (*count, None),
+            },
+            None => match slots {
+                Some(slots) if slots <= rejoin_agent::event_log::MOST_RANKS => (slots, None),
+                slots => refuse(format!("--hosts has {} slots, which is too many ranks", slots.unwrap_or_default())),
+            },
             _ => refuse("--ranks: expected a number of ranks; which ones are started is said with --join".into()),
         };
     };
@@ -299,10 +330,16 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
         },
         (None, None) => refuse("--join: which ranks are started here is expected, as --ranks 0-3".into()),
     };
-    let host =
-        arguments.host.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    let host = arguments.host.clone().unwrap_or_else(run::host_name);
+    let (source, order) = match file.as_os_str() == "-" {
+        true => match Order::read(&mut std::io::stdin().lock()) {
+            Ok((join, order)) => (JoinSource::Told(Box::new(join)), Some(order)),
+            Err(error) => refuse(error.message),
+        },
+        false => (JoinSource::File(file), None),
+    };
     // The number of ranks is the tracker's to say.
-    (0, Some(Joining { file, ranks, host, address: arguments.address }))
+    (0, Some(Joining { source, order, ranks, host, address: arguments.address }))
 }
 
 /// The most ranks that a run may have, whose world begins with so many.
@@ -331,6 +368,9 @@ fn start(arguments: RunArguments) -> ExitCode {
     let options = run::Options {
         world,
         joining,
+        hosts: arguments.hosts,
+        ssh: arguments.ssh,
+        listen: arguments.listen,
         min: arguments.min,
         max: arguments.max,
         discovery: arguments.discovery,

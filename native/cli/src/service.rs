@@ -1,5 +1,6 @@
 //! `rejoin tracker`: the tracker of a job as a process of its own, for launchers on any hosts.
 
+use crate::listen::{own_address, Listen};
 use crate::run::ending::{Ending, OUTPUT_FAILED};
 use crate::run::tracker::{rules, LEASE};
 use rejoin_agent::event_log::{Fact, Recorder};
@@ -10,38 +11,13 @@ use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often it looks whether another life has taken over.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// Where it listens.
-#[derive(Clone, Copy, Debug)]
-pub struct Listen {
-    /// The address, which other hosts reach it at.
-    pub address: IpAddr,
-    /// The port; any if it isn't given.
-    pub port: Option<u16>,
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Listen, String> {
-        let whole = text.parse::<std::net::SocketAddr>().ok().map(|at| (at.ip(), Some(at.port())));
-        let given = whole.or_else(|| text.parse::<IpAddr>().ok().map(|address| (address, None)));
-        let (address, port) = given.ok_or("expected an address, or one with a port, as 10.0.0.7 or 10.0.0.7:4711")?;
-        if address.is_unspecified() {
-            return Err("expected the address that other hosts reach, since the join file names it".into());
-        }
-        Ok(Listen { address, port: port.filter(|port| *port != 0) })
-    }
-}
 
 /// What a tracker is told.
 pub struct Service {
@@ -151,6 +127,7 @@ fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
         secret: found.as_ref().map_or_else(Secret::random, |found| Ok(found.secret.clone()))?,
         tracker: (listen.address, 0).into(),
         life: found.as_ref().map_or(1, |found| found.life + 1),
+        max: None,
     };
     // At the former life's port nobody has to look for it.
     let former = found.filter(|found| found.tracker.ip() == listen.address).map(|found| found.tracker.port());
@@ -170,17 +147,6 @@ fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
         (port, _) => start(port),
     };
     Ok((join, server?))
-}
-
-/// The address of this host on the way to others; no packet is sent for it. Of a host without one the loopback's.
-fn own_address() -> IpAddr {
-    // Reserved for documentation (RFC 5737): it is on no way but the usual one.
-    const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
-    let found = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
-        socket.connect(ELSEWHERE)?;
-        socket.local_addr()
-    });
-    found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
 }
 
 /// Until the job, this life or this process is over.

@@ -1,6 +1,8 @@
 //! One process of one rank: started, watched, signalled, reaped.
 
+use super::hosts::HERE;
 use super::output::{prefix, Sink, Stream};
+use super::ssh::Ssh;
 use super::LauncherEvent;
 use crossbeam::channel::Sender;
 use rejoin_agent::transport::Secret;
@@ -11,7 +13,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -27,6 +29,25 @@ pub struct Template {
     pub secret: OwnedFd,
     /// Where lines go.
     pub sink: Sink,
+    /// The launcher that has started this one names the rank before each line.
+    pub is_plain: bool,
+    /// How processes are started on other hosts; `None` where there are none.
+    pub ssh: Option<Ssh>,
+}
+
+impl Template {
+    /// The command of a start of a rank on this machine.
+    fn here(&self, rank: u32, attempt: u32) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
+        command.env(launched::RANK, rank.to_string());
+        command.env(launched::WORLD, self.world.to_string());
+        command.env(launched::ATTEMPT, attempt.to_string());
+        command.env(launched::SECRET_DESCRIPTOR, self.secret.as_raw_fd().to_string());
+        command.stdin(Stdio::null());
+        command
+    }
 }
 
 /// The secret in an anonymous file that can't be changed any more.
@@ -47,6 +68,10 @@ pub struct Child {
     pub attempt: u32,
     /// When.
     pub began: Instant,
+    /// Where; `None` is this machine.
+    pub host: Option<String>,
+    /// Open as long as the process on another host is wanted.
+    _order: Option<ChildStdin>,
     pid: Pid,
     process: Process,
     readers: Vec<JoinHandle<()>>,
@@ -59,22 +84,32 @@ impl Child {
     ///
     /// # Errors
     /// When the program can't be run.
-    pub fn start(template: &Template, rank: u32, attempt: u32, tell: &Sender<LauncherEvent>) -> io::Result<Child> {
-        let mut command = Command::new(&template.command[0]);
-        command.args(&template.command[1..]);
-        command.envs(template.environment.iter().map(|(name, value)| (*name, value.as_str())));
-        command.env(launched::RANK, rank.to_string());
-        command.env(launched::WORLD, template.world.to_string());
-        command.env(launched::ATTEMPT, attempt.to_string());
-        command.env(launched::SECRET_DESCRIPTOR, template.secret.as_raw_fd().to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0);
+    pub fn start(
+        template: &Template,
+        host: &str,
+        (rank, attempt): (u32, u32),
+        tell: &Sender<LauncherEvent>,
+    ) -> io::Result<Child> {
+        let ssh = template.ssh.as_ref().filter(|_| host != HERE);
+        let mut command = match ssh {
+            Some(ssh) => ssh.command(host, rank),
+            None => template.here(rank, attempt),
+        };
+        if ssh.is_some() {
+            command.stdin(Stdio::piped());
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         dies_with_launcher(&mut command);
         let mut process = command.spawn()?;
         let began = Instant::now();
         let pid = Pid::from_child(&process);
+        let mut order = process.stdin.take();
+        if let (Some(pipe), Some(ssh)) = (&mut order, ssh) {
+            // It fits into the pipe. What has ended already takes nothing, and says so by its end.
+            let _ = pipe.write_all(ssh.order(attempt).as_bytes());
+        }
         let mut readers = Vec::new();
-        let prefix = prefix(rank, attempt);
+        let prefix = if template.is_plain { String::new() } else { prefix(rank, attempt) };
         if let Some(out) = process.stdout.take() {
             let (sink, prefix) = (template.sink.clone(), prefix.clone());
             readers.push(std::thread::spawn(move || sink.pump(out, &prefix, Stream::Out)));
@@ -94,7 +129,8 @@ impl Child {
             // The launcher may be over.
             let _ = tell.send(LauncherEvent::Ended { rank, attempt });
         });
-        Ok(Child { attempt, began, pid, process, readers })
+        let host = ssh.map(|_| host.to_string());
+        Ok(Child { attempt, began, host, _order: order, pid, process, readers })
     }
 
     /// Its process id.

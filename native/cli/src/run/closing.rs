@@ -16,7 +16,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 impl Run<'_> {
     pub(super) fn is_over(&self) -> bool {
         let running = self.ranks.values().any(|state| matches!(state, State::Running(_)));
-        let waiting = self.ranks.values().any(|state| matches!(state, State::Waiting));
+        let waiting = self.ranks.values().any(|state| matches!(state, State::Waiting | State::WithoutSlot));
         !running && (self.ending.is_some() || !waiting)
     }
 

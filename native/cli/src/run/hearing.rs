@@ -3,7 +3,6 @@
 use super::durable::Store;
 use super::ending::Ending;
 use super::launcher::{Due, Run, State};
-use super::tracker::LEASE;
 use super::LauncherEvent;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::event::Event;
@@ -20,8 +19,8 @@ impl Run<'_> {
             LauncherEvent::Ended { rank, attempt } => self.reap(rank, attempt),
             LauncherEvent::Signal(signal) => self.signalled(signal),
             LauncherEvent::Listed(listing) => self.listed(listing),
-            LauncherEvent::TrackerGone { reason } => {
-                let limit = LEASE.as_secs();
+            LauncherEvent::TrackerGone { limit, reason } => {
+                let limit = limit.as_secs_f64();
                 self.end(Ending::JobFailed(format!("the tracker has been out of reach for {limit} s: {reason}")));
             }
             LauncherEvent::TakenOver { host, ranks } => {

@@ -1,12 +1,13 @@
 //! A tracker in another process, maybe on another host, as the launcher has it: the job is joined by its join file.
 
 use super::ending::NotBegun;
+use super::order::{has_no_starter, Order};
 use super::tracker::{JobTracker, LEASE};
 use super::wait::{Wait, LOOK};
 use super::{Joining, LauncherEvent};
 use crossbeam::channel::Sender;
 use parking_lot::{Condvar, Mutex};
-use rejoin_agent::join_file::JoinFile;
+use rejoin_agent::join_file::{JoinFile, JoinSource};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Rank, Task};
 use rejoin_agent::protocol::launcher::{LauncherMessage, LauncherNews};
@@ -15,7 +16,7 @@ use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::{LauncherLink, LauncherNotice, TrackerNotice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,24 @@ pub struct JoinedTracker {
     pub attempts: BTreeMap<u32, u32>,
     /// Where the ranks of this launcher are reached.
     pub address: IpAddr,
+    /// Another launcher has started this one, and decides what becomes of the job.
+    is_ordered: bool,
+}
+
+/// How long the launcher goes on without its tracker.
+#[derive(Default)]
+struct Limit {
+    order: Order,
+    is_alone: Arc<AtomicBool>,
+}
+
+impl Limit {
+    fn now(&self) -> Duration {
+        match self.is_alone.load(Ordering::Acquire) {
+            true => LEASE.min(Duration::from_millis(self.order.lost_after_millis)),
+            false => LEASE,
+        }
+    }
 }
 
 impl JoinedTracker {
@@ -60,40 +79,47 @@ impl JoinedTracker {
         say: impl Fn(&str),
         tell: Sender<LauncherEvent>,
     ) -> Result<JoinedTracker, NotBegun> {
-        let path = joining.file.display();
+        let path = &joining.source;
         let goes_on = |seen: &str| {
-            wait.goes_on(Code::TrackerUnreachable, || {
-                format!(
+            wait.goes_on(Code::TrackerUnreachable, || match path {
+                JoinSource::Told(join) => format!(
+                    "the tracker at {} was waited for; {seen}. See that this host reaches it (`--listen` of the \
+                     launcher that has the tracker)",
+                    join.tracker
+                ),
+                JoinSource::File(_) => format!(
                     "the tracker of the join file {path} was waited for; {seen}. Start it with `rejoin tracker --join \
                      {path}`, and see that this host reaches it"
-                )
+                ),
             })
         };
         let mut is_said = false;
         let join = loop {
-            match JoinFile::read(&joining.file)? {
+            match joining.source.read()? {
                 Some(join) => break join,
                 None if !std::mem::replace(&mut is_said, true) => say(&format!("waits for the join file {path}")),
                 None => std::thread::sleep(LOOK),
             }
             goes_on("there is no such file")?;
         };
-        let last = join.world - 1;
+        let last = join.most_ranks() - 1;
         if let Some(rank) = joining.ranks.iter().find(|rank| **rank > last) {
             let text = format!("job {} has ranks 0 to {last}; --ranks names {rank}", join.name);
             return Err(Error::new(Code::BadArgument, text).into());
         }
         let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
         let (shared, ranks) = (heard.clone(), joining.ranks.iter().map(|rank| Rank(*rank)).collect());
-        let link = LauncherLink::start(joining.file.clone(), joining.host.clone(), ranks, move |notice| {
+        let limit = joining.order.clone().map(|order| Limit { order, is_alone: has_no_starter() }).unwrap_or_default();
+        let link = LauncherLink::start(joining.source.clone(), joining.host.clone(), ranks, move |notice| {
             let (heard, changed) = &*shared;
-            let is_heard = hear(&mut heard.lock(), notice, &tell);
+            let is_heard = hear(&mut heard.lock(), notice, &limit, &tell);
             changed.notify_all();
             is_heard
         })?;
         let address = joining.address.map_or_else(|| local_address(join.tracker), Ok)?;
         let (asked, attempts) = (AtomicU64::new(0), BTreeMap::new());
-        let mut tracker = JoinedTracker { link, heard, asked, join, attempts, address };
+        let is_ordered = joining.order.is_some();
+        let mut tracker = JoinedTracker { link, heard, asked, join, attempts, address, is_ordered };
         let first = {
             let (heard, changed) = &*tracker.heard;
             let mut heard = heard.lock();
@@ -112,16 +138,22 @@ impl JoinedTracker {
             }
         };
         tracker.attempts = joining.ranks.iter().copied().zip(first).collect();
+        if let Some(order) = &joining.order {
+            // Who has started this launcher counts them.
+            tracker.attempts.values_mut().for_each(|attempt| *attempt = order.attempt);
+        }
         Ok(tracker)
     }
 }
 
 /// Takes note of what the link has heard, and hands on what the launcher's own thread has to act on.
-fn hear(heard: &mut Heard, notice: LauncherNotice, tell: &Sender<LauncherEvent>) -> bool {
+fn hear(heard: &mut Heard, notice: LauncherNotice, limit: &Limit, tell: &Sender<LauncherEvent>) -> bool {
     let event = match notice {
         LauncherNotice::Unreachable { since, reason } => {
-            let is_new = since.elapsed() > LEASE && !std::mem::replace(&mut heard.is_given_up, since.elapsed() > LEASE);
-            let event = is_new.then(|| LauncherEvent::TrackerGone { reason: reason.clone() });
+            let limit = limit.now();
+            let is_over = since.elapsed() > limit;
+            let is_new = is_over && !std::mem::replace(&mut heard.is_given_up, is_over);
+            let event = is_new.then(|| LauncherEvent::TrackerGone { limit, reason: reason.clone() });
             heard.trouble = Some(reason);
             event
         }
@@ -182,7 +214,7 @@ impl JobTracker for JoinedTracker {
             }
             TrackerInput::TaskEnded { task } => self.link.say(LauncherMessage::RankEnded { rank: Rank(task.0) }),
             // Who ends this launcher doesn't end the job: its ranks can be started elsewhere.
-            TrackerInput::Cancel { error } if error.code == Code::Cancelled => {}
+            TrackerInput::Cancel { error } if self.is_ordered || error.code == Code::Cancelled => {}
             TrackerInput::Cancel { error } => self.link.say(LauncherMessage::Cancel { error }),
             _ => {}
         }

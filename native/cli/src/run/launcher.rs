@@ -4,6 +4,7 @@ use super::child::{sealed, Child, Template};
 use super::durable::{made, unusable, Store};
 use super::ending::{Ending, NotBegun};
 use super::growth::Growth;
+use super::hosts::Hosts;
 use super::injections::InjectionReports;
 use super::output::Sink;
 use super::ready::{watch_signals, Ready};
@@ -26,6 +27,8 @@ pub(super) enum State {
     Running(Child),
     /// Ended; a timer starts it again.
     Waiting,
+    /// Ended, and started again as soon as there is a slot for it.
+    WithoutSlot,
     /// Ended, and is not started again.
     Done,
     /// Died, and is not started again: the others go on without it.
@@ -63,6 +66,7 @@ pub(super) struct Run<'a> {
     pub(super) recorder: Recorder,
     pub(super) restarts: Restarts,
     pub(super) growth: Growth,
+    pub(super) hosts: Hosts,
     /// The attempt that each rank begins with here.
     pub(super) attempts: BTreeMap<u32, u32>,
     /// Those that are started here.
@@ -111,7 +115,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         Some(joining) => Ok((growth, Ready::joined(joining, &wait, &sink, &sender)?)),
         None => Ok((growth, Ready::own(options, &sink, &sender)?)),
     });
-    let (growth, Ready { world, tracker, store, secret, attempts, place }) = match begun {
+    let (growth, Ready { world, is_elastic, tracker, store, secret, attempts, place, ssh }) = match begun {
         Ok(begun) => begun,
         Err(NotBegun::Failed(error)) => return Err(error),
         Err(NotBegun::Over(ending)) => {
@@ -128,8 +132,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     }
     let mut environment = place;
     environment.extend([
-        (launched::ELASTIC, u8::from(options.min.is_some()).to_string()),
-        (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
+        (launched::ELASTIC, u8::from(is_elastic).to_string()),
+        (launched::DETAILS, u8::from(options.wants_details()).to_string()),
         (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
         (launched::DURABLE, durable),
         (launched::DURABLE_EVERY, options.durable_every.to_string()),
@@ -142,7 +146,9 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         (launched::LOG, options.log.clone()),
         (launched::INJECTED, reported_where.unwrap_or_default()),
     ]);
-    let template = Template { command: options.command.clone(), world, environment, secret: descriptor, sink };
+    let is_plain = options.order().is_some();
+    let command = options.command.clone();
+    let template = Template { command, world, environment, secret: descriptor, sink, is_plain, ssh };
     recorder.fact(
         None,
         Fact::Began {
@@ -162,6 +168,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         recorder,
         restarts: Restarts::new(options.restarts),
         growth,
+        hosts: options.hosts.as_ref().map_or_else(|| Hosts::here(world), |hosts| Hosts::of(hosts)),
         ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
         attempts,
         readers: Vec::new(),

@@ -7,28 +7,35 @@ mod durable;
 pub mod ending;
 mod growth;
 mod hearing;
+mod hosts;
 mod injections;
 mod joined;
 mod launcher;
+pub mod order;
 mod output;
 mod processes;
 mod ready;
 mod restarts;
 mod slot_changes;
 mod slots;
+mod ssh;
 mod timers;
 pub mod tracker;
 mod wait;
 
+use crate::listen::{own_address, Listen};
+use order::Order;
+use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::TrackerNotice;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use launcher::run;
+pub use ready::host_name;
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]
@@ -37,6 +44,13 @@ pub struct Options {
     pub world: u32,
     /// The job that is joined, instead of one of the run's own.
     pub joining: Option<Joining>,
+    /// The hosts that processes are started on, with their slots; `None`: this machine.
+    pub hosts: Option<Vec<(String, u32)>>,
+    /// The command by which they are started there.
+    pub ssh: String,
+    /// Where the run's own tracker listens; 127.0.0.1 if no other host is named, and else the address on the way to
+    /// other hosts.
+    pub listen: Option<Listen>,
     /// The fewest ranks that the world may shrink to; `None`: it is fixed.
     pub min: Option<u32>,
     /// The most that it may grow to; `None`: those that it begins with.
@@ -92,13 +106,39 @@ impl Options {
     pub fn most_ranks(&self) -> u32 {
         self.max.unwrap_or(self.world)
     }
+
+    /// What the launcher has said that has started this one, if one has.
+    pub fn order(&self) -> Option<&Order> {
+        self.joining.as_ref().and_then(|joining| joining.order.as_ref())
+    }
+
+    /// Whether the job wants to know how each rank spends its time.
+    pub fn wants_details(&self) -> bool {
+        self.events.is_some() || self.order().is_some_and(|order| order.details)
+    }
+
+    /// Whether processes may be started on other hosts.
+    pub fn goes_elsewhere(&self) -> bool {
+        self.hosts.is_some()
+    }
+
+    /// Where the run's own tracker and the processes of this machine are reached.
+    pub fn own_address(&self) -> IpAddr {
+        match self.listen {
+            Some(listen) => listen.address,
+            None if self.goes_elsewhere() => own_address(),
+            None => Ipv4Addr::LOCALHOST.into(),
+        }
+    }
 }
 
 /// Ranks of a job whose tracker is elsewhere.
 #[derive(Clone, Debug)]
 pub struct Joining {
-    /// The join file.
-    pub file: PathBuf,
+    /// Where the job's tracker is found.
+    pub source: JoinSource,
+    /// What the launcher has said that has started this one, if one has.
+    pub order: Option<Order>,
     /// The ranks that are started here.
     pub ranks: BTreeSet<u32>,
     /// The name of this host.
@@ -120,6 +160,8 @@ pub enum LauncherEvent {
     Notice(TrackerNotice),
     /// The tracker, in another process, has been out of reach for too long.
     TrackerGone {
+        /** For so long. */
+        limit: Duration,
         /** What was seen last. */
         reason: String,
     },

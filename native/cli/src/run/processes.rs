@@ -2,8 +2,10 @@
 
 use super::child::{describe, Child};
 use super::ending::Ending;
+use super::hosts::HERE;
 use super::launcher::{Due, Run, State};
 use super::restarts::Decision;
+use super::ssh::NO_CONNECTION;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
@@ -23,9 +25,40 @@ fn has_run_out(cause: &io::Error) -> bool {
     cause.raw_os_error().is_some_and(|code| none_left.contains(&code))
 }
 
+/// The end of a process that wasn't a good one.
+pub(super) struct Death {
+    pub(super) status: ExitStatus,
+    /// In words.
+    pub(super) how: String,
+    /// The other host that it was on.
+    pub(super) host: Option<String>,
+    pub(super) lived: Duration,
+}
+
+impl Death {
+    /// Whether it is the connection to another host that has ended, and nothing is known of the process.
+    fn is_cut_off(&self) -> bool {
+        self.host.is_some() && self.status.code().is_none_or(|code| code == NO_CONNECTION)
+    }
+}
+
+/// How a process ended, in words; on another host it is `rejoin run` that has ended, or ssh.
+fn described(status: ExitStatus, host: Option<&str>) -> String {
+    match (host, status.code()) {
+        (None, _) => describe(status),
+        (Some(host), Some(NO_CONNECTION) | None) => format!("the connection to {host} ended, {}", describe(status)),
+        (Some(host), Some(code)) => format!("on {host}, status {code}"),
+    }
+}
+
 impl Run<'_> {
     pub(super) fn start(&mut self, rank: u32, attempt: u32) {
-        match Child::start(&self.template, rank, attempt, &self.sender) {
+        let Some(host) = self.hosts.place(rank).map(String::from) else {
+            self.say(&format!("rank {rank} waits for a slot: no host has a free one"));
+            self.ranks.insert(rank, State::WithoutSlot);
+            return;
+        };
+        match Child::start(&self.template, &host, (rank, attempt), &self.sender) {
             Ok(child) => {
                 self.starved = None;
                 self.recorder.fact(Some(rank), Fact::Started { attempt, pid: child.pid() });
@@ -37,7 +70,10 @@ impl Run<'_> {
             }
             Err(cause) => {
                 self.ranks.insert(rank, State::Done);
-                let program = self.template.command[0].to_string_lossy().into_owned();
+                let program = match &self.template.ssh {
+                    Some(ssh) if host != HERE => ssh.program().to_string(),
+                    _ => self.template.command[0].to_string_lossy().into_owned(),
+                };
                 let mut reason = format!("rank {rank}: {program} can't be run: {cause}");
                 if has_run_out(&cause) {
                     let waited = SPAWN_LIMIT.as_secs();
@@ -73,7 +109,7 @@ impl Run<'_> {
             // No such rank was started here.
             None => return drop(self.ranks.remove(&rank)),
         };
-        let lived = child.began.elapsed();
+        let (lived, host) = (child.began.elapsed(), child.host.clone());
         let status = match child.reap() {
             Ok((status, readers)) => {
                 self.readers.retain(|reader| !reader.is_finished());
@@ -85,7 +121,7 @@ impl Run<'_> {
                 return self.end(Ending::RankFailed(reason));
             }
         };
-        let how = describe(status);
+        let how = described(status, host.as_deref());
         self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
         let has_left = self.growth.has_left(rank) && !self.is_ended();
         if has_left || !status.success() {
@@ -97,16 +133,18 @@ impl Run<'_> {
         }
         if has_left {
             self.ranks.insert(rank, State::GivenUp);
+            self.hosts.leave(rank);
             self.judge_left();
             // Its slot may have come back meanwhile.
             self.fill();
         } else if self.ending.is_none() {
-            self.judge_end(rank, status, &how, lived);
+            self.judge_end(rank, &Death { status, how, host, lived });
         }
     }
 
     /// A process has ended while the run goes on.
-    pub(super) fn judge_end(&mut self, rank: u32, status: ExitStatus, how: &str, lived: Duration) {
+    pub(super) fn judge_end(&mut self, rank: u32, death: &Death) {
+        let Death { status, how, host, lived } = death;
         self.tracker.settle();
         if let Some(Err(error)) = self.tracker.outcome() {
             return self.end(Ending::JobFailed(error.to_string()));
@@ -114,16 +152,32 @@ impl Run<'_> {
         if status.success() {
             return self.judge_early_ends();
         }
+        if let (Some(code @ (126 | 127)), Some(host)) = (status.code(), host) {
+            let reason = format!(
+                "rank {rank}: {how}: `rejoin` or the program can't be run there; both have to be at the same paths on \
+                 all hosts, and what the host has said stands before this line ({host})"
+            );
+            return self.end(Ending::NotRun { found: code == 126, reason });
+        }
         let was_sent_back = self.tracker.was_sent_back(rank);
+        let is_cut_off = death.is_cut_off();
+        if is_cut_off {
+            self.hosts.connection_ended(rank);
+        }
         let decision = match was_sent_back {
             true => self.restarts.sent_back(rank),
-            false => self.restarts.died(rank, lived),
+            false if is_cut_off => self.restarts.connection_ended(rank, *lived),
+            false => self.restarts.died(rank, *lived),
         };
         match decision {
             Decision::Again { attempt: restart, after } => {
                 let attempt = self.attempts.get(&rank).map_or(restart, |first| first + restart);
                 let after_millis = after.as_millis() as u64;
-                let what = if was_sent_back { "was sent back and has ended" } else { "died" };
+                let what = match was_sent_back {
+                    true => "was sent back and has ended",
+                    false if is_cut_off => "is out of reach",
+                    false => "died",
+                };
                 self.say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));
                 self.recorder.fact(Some(rank), Fact::Restarting { attempt, after_millis });
                 self.ranks.insert(rank, State::Waiting);
@@ -139,8 +193,13 @@ impl Run<'_> {
                      without it"
                 ));
                 self.ranks.insert(rank, State::GivenUp);
+                self.hosts.leave(rank);
                 self.growth.fail();
                 self.judge_left();
+            }
+            // Who has started this launcher decides.
+            Decision::GiveUp { .. } if self.options.order().is_some() => {
+                self.end(Ending::RankFailed(format!("rank {rank} ended ({how})")));
             }
             Decision::GiveUp { reason } => {
                 self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));

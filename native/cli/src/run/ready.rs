@@ -4,15 +4,18 @@ use super::durable::{unusable, Store};
 use super::ending::NotBegun;
 use super::joined::JoinedTracker;
 use super::output::Sink;
+use super::ssh::Ssh;
 use super::tracker::{JobTracker, OwnTracker};
 use super::wait::Wait;
 use super::{Joining, LauncherEvent, Options};
 use crossbeam::channel::Sender;
+use rejoin_agent::join_file::{JoinFile, JoinSource};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_communicator::launched;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 
@@ -20,6 +23,8 @@ use std::sync::Arc;
 pub struct Ready {
     /// The most ranks that there may be.
     pub world: u32,
+    /// Whether that changes.
+    pub is_elastic: bool,
     /// Its tracker.
     pub tracker: Box<dyn JobTracker>,
     /// Its durable checkpoints.
@@ -30,6 +35,8 @@ pub struct Ready {
     pub attempts: BTreeMap<u32, u32>,
     /// Variables that say where job and process are.
     pub place: Vec<(&'static str, String)>,
+    /// How processes are started on other hosts.
+    pub ssh: Option<Ssh>,
 }
 
 impl Ready {
@@ -45,9 +52,28 @@ impl Ready {
             sink.say(&remark);
         }
         let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
-        let place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
+        let mut place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
+        let mut ssh = None;
+        if options.goes_elsewhere() {
+            // Others reach those of this machine.
+            place.push((launched::ADDRESS, options.own_address().to_string()));
+            place.push((launched::HOST, host_name()));
+            ssh = Some(Ssh::new(
+                options,
+                JoinFile {
+                    name: job.to_string(),
+                    job,
+                    secret: secret.clone(),
+                    world: options.world,
+                    tracker: tracker.address(),
+                    life: 1,
+                    max: options.min.map(|_| options.most_ranks()),
+                },
+            )?);
+        }
         let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
-        Ok(Ready { world: options.most_ranks(), tracker: Box::new(tracker), store, secret, attempts, place })
+        let (world, is_elastic) = (options.most_ranks(), options.min.is_some());
+        Ok(Ready { world, is_elastic, tracker: Box::new(tracker), store, secret, attempts, place, ssh })
     }
 
     /// A job that is joined.
@@ -63,7 +89,10 @@ impl Ready {
         let tracker = JoinedTracker::open(joining, wait, |text| sink.say(text), sender.clone())?;
         let join = &tracker.join;
         // Processes may go elsewhere.
-        let file = std::fs::canonicalize(&joining.file).map_err(unusable("--join", Some(&joining.file)))?;
+        let file = match &joining.source {
+            JoinSource::File(file) => std::fs::canonicalize(file).map_err(unusable("--join", Some(file)))?,
+            JoinSource::Told(_) => PathBuf::new(),
+        };
         let place = vec![
             (launched::TRACKER, join.tracker.to_string()),
             (launched::JOB, join.job.to_string()),
@@ -71,9 +100,15 @@ impl Ready {
             (launched::ADDRESS, tracker.address.to_string()),
             (launched::HOST, joining.host.clone()),
         ];
-        let (world, secret, attempts) = (join.world, join.secret.clone(), tracker.attempts.clone());
-        Ok(Ready { world, tracker: Box::new(tracker), store: None, secret, attempts, place })
+        let (world, secret, attempts) = (join.most_ranks(), join.secret.clone(), tracker.attempts.clone());
+        let is_elastic = join.max.is_some();
+        Ok(Ready { world, is_elastic, tracker: Box::new(tracker), store: None, secret, attempts, place, ssh: None })
     }
+}
+
+/// The name of this machine.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Has the launcher hear of signals; what is returned is the first one, or 0.

@@ -34,6 +34,19 @@ struct Deaths {
     in_a_row: u32,
 }
 
+impl Deaths {
+    fn pause(&self) -> Duration {
+        // The first comes at once: others wait for the rank.
+        let doublings = self.in_a_row.saturating_sub(2).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        if self.in_a_row == 1 {
+            Duration::ZERO
+        } else {
+            pause
+        }
+    }
+}
+
 /// The deaths of all ranks.
 pub struct Restarts {
     limit: u32,
@@ -60,12 +73,20 @@ impl Restarts {
             let reason = format!("it was started again {limit} times already; raise --restarts to allow more");
             return Decision::GiveUp { reason };
         }
-        // The first comes at once: others wait for the rank.
-        let doublings = deaths.in_a_row.saturating_sub(2).min(16);
-        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
-        let after = if deaths.in_a_row == 1 { Duration::ZERO } else { pause };
         deaths.starts += 1;
-        Decision::Again { attempt: deaths.starts, after }
+        Decision::Again { attempt: deaths.starts, after: deaths.pause() }
+    }
+
+    /// The connection to a rank's process on another host has ended, after it had lived so long: that says nothing
+    /// about the rank, so it uses up no restart. How long the rank may be missing is the job's to say.
+    pub fn connection_ended(&mut self, rank: u32, lived: Duration) -> Decision {
+        if self.limit == 0 {
+            return self.died(rank, lived);
+        }
+        let deaths = self.deaths.entry(rank).or_default();
+        deaths.in_a_row = if lived >= WELL { 1 } else { deaths.in_a_row + 1 };
+        deaths.starts += 1;
+        Decision::Again { attempt: deaths.starts, after: deaths.pause() }
     }
 
     /// An attempt of a rank has ended because all ranks were sent back to an older version: that is no death.
@@ -129,6 +150,17 @@ mod tests {
         assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 3, after: Duration::ZERO });
         assert!(matches!(restarts.died(1, WELL), Decision::GiveUp { .. }));
         assert_eq!(restarts.count(), 3);
+    }
+
+    #[test]
+    fn a_connection_that_ends_uses_up_no_restart_and_is_made_again_after_longer_and_longer_pauses() {
+        let mut restarts = Restarts::new(1);
+        let pauses: Vec<u128> = (0..4).map(|_| pause(restarts.connection_ended(1, Duration::ZERO))).collect();
+        assert_eq!(pauses, [0, 100, 200, 400]);
+        assert_eq!(pause(restarts.connection_ended(1, WELL)), 0);
+        assert!(matches!(restarts.died(1, WELL), Decision::Again { attempt: 6, .. }));
+        assert!(matches!(restarts.died(1, WELL), Decision::GiveUp { .. }));
+        assert!(matches!(Restarts::new(0).connection_ended(0, WELL), Decision::GiveUp { .. }));
     }
 
     #[test]

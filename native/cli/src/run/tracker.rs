@@ -11,7 +11,7 @@ use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -90,8 +90,9 @@ impl OwnTracker {
             }),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };
-        let listen = IpAddr::from([127, 0, 0, 1]);
-        let ports = PortRange::EPHEMERAL;
+        let listen = options.own_address();
+        let port = options.listen.and_then(|listen| listen.port);
+        let ports = port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?;
         let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
         let mut tracker = OwnTracker { config, server: None, address: SocketAddr::new(listen, 0), tell };
         tracker.serve()?;

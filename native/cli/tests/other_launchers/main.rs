@@ -12,8 +12,10 @@ mod harness;
 mod jobs;
 
 mod mpirun;
+#[allow(dead_code)]
 #[path = "../launcher/ports.rs"]
 mod ports;
+#[path = "../launcher/found.rs"]
 mod processes;
 mod slurm;
 mod ssh;

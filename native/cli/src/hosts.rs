@@ -1,0 +1,34 @@
+//! How a command line names hosts.
+
+use rejoin_agent::event_log::MOST_RANKS;
+
+/// A host and its slots, of `host:4` or `host`, which has one.
+///
+/// # Errors
+/// What is expected, for any other text.
+pub fn host(text: &str) -> Result<(String, u32), String> {
+    let (name, slots) = match text.rsplit_once(':') {
+        Some((name, slots)) => (name, slots.parse().ok().filter(|_| !slots.starts_with('+'))),
+        None => (text, Some(1)),
+    };
+    // ssh would take it for an option.
+    let is_name = !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace);
+    match slots.filter(|slots| is_name && (1..=MOST_RANKS).contains(slots)) {
+        Some(slots) => Ok((name.into(), slots)),
+        None => Err(format!("expected a host, or one with its number of slots from 1 to {MOST_RANKS}, as node7:4")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_slot_or_as_many_as_are_said() {
+        assert_eq!(host("node7"), Ok(("node7".into(), 1)));
+        assert_eq!(host("me@node7:4"), Ok(("me@node7".into(), 4)));
+        for text in ["", ":4", "node7:", "node7:0", "node7:-1", "node7:x", "-oProxyCommand=x", "a b:2"] {
+            assert!(host(text).expect_err(text).contains("as node7:4"), "{text}");
+        }
+    }
+}

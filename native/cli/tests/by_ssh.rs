@@ -1,0 +1,237 @@
+//! `rejoin run -H`: ranks on other hosts, each of which is a real sshd at a loopback address of its own. Real kills.
+
+#[allow(dead_code)] // this test and the launcher's need different parts
+#[path = "launcher/harness.rs"]
+mod harness;
+#[allow(dead_code)]
+#[path = "launcher/jobs.rs"]
+mod jobs;
+#[path = "launcher/ports.rs"]
+mod ports;
+#[allow(dead_code)]
+#[path = "launcher/found.rs"]
+mod processes;
+#[path = "launcher/sshd.rs"]
+mod sshd;
+
+use harness::{example, finish, lives, rejoin, signal, until, Ran};
+use jobs::{digest, undisturbed, Job, Started, ITERATIONS};
+use processes::{parent, with};
+use sshd::Hosts;
+use std::path::Path;
+use std::process::Command;
+
+const A: &str = "127.0.0.2";
+const B: &str = "127.0.0.3";
+const NOWHERE: &str = "/nowhere/program";
+const C: &str = "127.0.0.4";
+
+/// A run on hosts, and what tells its processes from those of other tests.
+struct Run {
+    job: Job,
+    running: Started,
+    mark: String,
+}
+
+impl Run {
+    fn start(hosts: &Hosts, listed: &str, options: &[&str]) -> Run {
+        Run::of(hosts, listed, options, &[&example("scenario"), ITERATIONS])
+    }
+
+    fn of(hosts: &Hosts, listed: &str, options: &[&str], program: &[&str]) -> Run {
+        let job = Job::new();
+        let (events, ssh) = (job.path("events"), hosts.client());
+        let mark = format!("BY_SSH={events}");
+        let run =
+            ["run", "-H", listed, "--ssh", &ssh, "--listen", "127.0.0.1", "--timeout", "55s", "--events", &events];
+        let run = [&run[..], options, &["--"]].concat();
+        // Nothing of this environment comes to other hosts.
+        let arguments = match program[0] {
+            NOWHERE => [&run[..], program].concat(),
+            _ => [&run[..], &["env", &mark], program].concat(),
+        };
+        Run { running: job.start("run", &arguments), job, mark }
+    }
+
+    /// All have the model of version 1 then.
+    fn is_under_way(&self) {
+        let log = self.job.path("events");
+        until("version 3 is entered", || {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            text.lines().any(|line| line.contains("VersionEntered") && line.contains("\"version\":3,"))
+        });
+    }
+
+    /// The process of a rank on a host.
+    fn process(&self, host: &str, rank: u32) -> u32 {
+        let variables = [format!("REJOIN_RANK={rank}"), format!("REJOIN_HOST={host}"), self.mark.clone()];
+        let mut found = Vec::new();
+        until(&format!("rank {rank}'s process is on {host}"), || {
+            found = with(&variables);
+            !found.is_empty()
+        });
+        found[0]
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        with(std::slice::from_ref(&self.mark))
+    }
+
+    fn ended(mut self, status: i32) -> Ran {
+        self.running.ended().ended(status)
+    }
+}
+
+fn same_model(run: Run) -> Ran {
+    let ran = run.ended(0);
+    assert_eq!(digest(&[&ran]), undisturbed(), "{}\n{}", ran.out, ran.err);
+    ran
+}
+
+#[test]
+fn a_rank_that_is_killed_on_another_host_is_started_again_there_and_the_model_is_that_of_one_machine() {
+    let hosts = Hosts::at(&[A, B]);
+    let run = Run::start(&hosts, &format!("{A}:2,{B}:2"), &["--restart"]);
+    run.is_under_way();
+    signal(run.process(B, 2), "KILL");
+    let ran = same_model(run);
+    ran.says("rank 2 died (on 127.0.0.3, status 3); attempt 1 starts after 0 ms");
+    ran.says("[2] rejoin: rank 2 ended (SIGKILL)").says("all 4 ranks ended well after 1 restarts");
+    let place = |line: &str| ran.out.lines().filter(|out| *out == line).count();
+    assert_eq!(place("[2.1] is local rank 0 of 2, cross rank 1 of 2"), 1, "{}", ran.out);
+    assert_eq!(place("[1] is local rank 1 of 2, cross rank 0 of 2"), 1, "{}", ran.out);
+}
+
+#[test]
+fn the_ranks_of_a_host_that_is_gone_go_on_where_slots_are_free_and_the_model_is_the_same() {
+    let mut hosts = Hosts::at(&[A, B, C]);
+    let run = Run::start(&hosts, &format!("{A}:2,{B}:2,{C}:2"), &["-n", "4", "--restart"]);
+    run.is_under_way();
+    hosts.kill(B);
+    for rank in [2, 3] {
+        run.process(C, rank);
+    }
+    let ran = same_model(run);
+    for rank in [2, 3] {
+        ran.says(&format!("rank {rank} is out of reach (the connection to 127.0.0.3 ended, status 255); attempt 1"));
+    }
+    assert!(!ran.err.contains("rank 0 "), "the other host's ranks go on: {}", ran.err);
+}
+
+#[test]
+fn the_ranks_of_a_host_that_is_gone_wait_for_it_if_no_slot_is_free() {
+    let mut hosts = Hosts::at(&[A, B]);
+    let run = Run::start(&hosts, &format!("{A}:2,{B}:2"), &["--restart"]);
+    run.is_under_way();
+    hosts.kill(B);
+    until("it is tried again in vain", || run.running.text("err").contains("Connection refused"));
+    hosts.start(B);
+    same_model(run).says("ssh: connect to host 127.0.0.3");
+}
+
+#[test]
+fn a_connection_that_is_cut_while_its_rank_lives_moves_the_rank_and_what_was_cut_off_ends() {
+    let hosts = Hosts::at(&[A, B]);
+    let run = Run::start(&hosts, &format!("{A}:3,{B}:2"), &["-n", "4", "--restart"]);
+    run.is_under_way();
+    let rank = run.process(B, 3);
+    let of_rank = |pid: &u32| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("--rank 3")
+    };
+    let ssh = jobs::children(run.running.child.id()).into_iter().find(of_rank).expect("rank 3 has a connection");
+    // What the rank runs under isn't told, and goes on.
+    signal(ssh, "KILL");
+    until("the rank that was cut off ends", || !lives(&rank.to_string()));
+    same_model(run).says("rank 3 is out of reach (the connection to 127.0.0.3 ended, SIGKILL); attempt 1");
+}
+
+#[test]
+fn nothing_is_left_on_other_hosts_when_the_launcher_is_killed() {
+    let hosts = Hosts::at(&[A, B]);
+    // They would train for minutes.
+    let mut run = Run::of(&hosts, &format!("{A}:2,{B}:2"), &["--lost-after", "1s"], &[&example("scenario"), "100000"]);
+    run.is_under_way();
+    let ranks = run.processes();
+    let launchers: Vec<u32> = ranks.iter().filter_map(|rank| parent(*rank)).collect();
+    assert_eq!(ranks.len(), 4);
+    run.running.kill();
+    for pid in ranks.iter().chain(&launchers) {
+        until("it has ended", || !lives(&pid.to_string()));
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_ranks_on_all_hosts() {
+    let hosts = Hosts::at(&[A, B]);
+    let run = Run::of(&hosts, &format!("{A}:1,{B}:1"), &[], &[&example("scenario"), "100000"]);
+    run.is_under_way();
+    let ranks = run.processes();
+    signal(run.running.child.id(), "INT");
+    run.ended(130);
+    for pid in ranks {
+        until("it has ended", || !lives(&pid.to_string()));
+    }
+}
+
+#[test]
+fn the_secret_goes_over_standard_input_and_is_in_no_argument_and_no_variable() {
+    let hosts = Hosts::at(&[A]);
+    let run = Run::of(&hosts, &format!("{A}:2"), &["--lost-after", "1s"], &[&example("scenario"), "100000"]);
+    run.is_under_way();
+    let rank = run.process(A, 1);
+    let descriptors = std::fs::read_dir(format!("/proc/{rank}/fd")).expect("it lives").flatten();
+    let is_secret =
+        |path: &Path| std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().contains("rejoin-secret"));
+    let path = descriptors.map(|entry| entry.path()).find(|path| is_secret(path)).expect("a rank has the secret");
+    let secret = std::fs::read(path).expect("it can be read");
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let has = |text: &[u8], secret: &[u8]| text.windows(secret.len()).any(|part| part == secret);
+    let mut looked_at = 0;
+    for entry in std::fs::read_dir("/proc").expect("Linux").flatten() {
+        for file in ["cmdline", "environ"] {
+            let Ok(text) = std::fs::read(entry.path().join(file)) else { continue };
+            looked_at += 1;
+            assert!(!has(&text, &secret) && !has(&text, hex.as_bytes()), "{:?} has it", entry.path().join(file));
+        }
+    }
+    assert!(looked_at > 4, "the processes of the run are there");
+    signal(run.running.child.id(), "INT");
+    run.ended(130);
+}
+
+#[test]
+fn a_program_that_is_not_there_and_a_rank_that_fails_end_the_run_with_their_statuses() {
+    let hosts = Hosts::at(&[A, B]);
+    let listed = format!("{A}:1,{B}:1");
+    let ran = Run::of(&hosts, &listed, &["--restart"], &[NOWHERE]).ended(127);
+    ran.says("have to be at the same paths on all hosts").says("No such file or directory");
+    let ran = Run::of(&hosts, &listed, &[], &["sh", "-c", "exit 5"]).ended(3);
+    ran.says("rejoin: rank").says("ended (status 5)").says("ranks are started again only with --restart");
+}
+
+#[test]
+fn a_host_that_is_never_reached_ends_the_run_with_who_is_missing() {
+    let hosts = Hosts::at(&[A]);
+    let run = Run::start(&hosts, &format!("{A}:1,{B}:1"), &["--restart", "--members", "3s"]);
+    run.ended(4).says("MEMBERS_MISSING").says("[1] ssh: connect to host 127.0.0.3").says("rank 1");
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_what_is_expected() {
+    let refused = |arguments: &[&str], text: &str| {
+        finish(rejoin(&["run"]).args(arguments).args(["--", "true"])).ended(2).says(text);
+    };
+    refused(&["-H", "a:2,b:2", "-n", "5"], "--hosts has 4 slots; expected as many or more");
+    refused(&["-H", "a:2,-oProxyCommand=x"], "expected a host, or one with its number of slots");
+    refused(&["-H", "a:2", "--join", "f"], "cannot be used with");
+    refused(&["-H", "a:2", "--durable", "d"], "cannot be used with");
+    refused(&["-n", "2", "--ssh", "rsh"], "--hosts");
+    refused(&["--join", "-", "--rank", "0"], "expected a join file's text and an order");
+    let ran = finish(
+        Command::new("sh")
+            .args(["-c", "echo '{}' | \"$0\" run --join - --rank 0 -- true"])
+            .arg(env!("CARGO_BIN_EXE_rejoin")),
+    );
+    ran.ended(2).says("rejoin run -H");
+}

@@ -258,7 +258,6 @@ class InThisProcess(unittest.TestCase):
             ({"world": 2, "min_world": 3}, "1 to 2 are expected"),
             ({"world": 2, "min_world": 1, "max_world": 1}, "2 or more are expected"),
             ({"world": 2, "min_world": 1, "elastic_timeout": 99}, "the wait for missing members"),
-            ({"world": 2, "min_world": 1, "join_file": "x"}, "a fixed world"),
         ):
             with self.subTest(arguments), self.refused(rejoin.Code.BAD_ARGUMENT, words):
                 rejoin.Tracker(**arguments).close()

@@ -41,8 +41,22 @@ pub enum LauncherNotice {
 struct Starts {
     launcher: u64,
     host: String,
-    ranks: Vec<Rank>,
+    /// How many it starts in all, in an elastic job.
+    slots: u32,
+    ranks: Mutex<BTreeSet<Rank>>,
     ended: Mutex<BTreeSet<Rank>>,
+}
+
+impl Starts {
+    fn message(&self) -> LauncherMessage {
+        LauncherMessage::Starts {
+            launcher: self.launcher,
+            host: self.host.clone(),
+            ranks: self.ranks.lock().iter().copied().collect(),
+            ended: self.ended.lock().iter().copied().collect(),
+            slots: self.slots,
+        }
+    }
 }
 
 /// The link. Dropping it closes it.
@@ -63,7 +77,8 @@ impl LauncherLink {
     pub fn start(
         join: JoinSource,
         host: String,
-        ranks: Vec<Rank>,
+        ranks: BTreeSet<Rank>,
+        slots: u32,
         hear: impl Fn(LauncherNotice) -> bool + Send + 'static,
     ) -> Result<LauncherLink, Error> {
         let io = |what: &'static str| {
@@ -74,7 +89,7 @@ impl LauncherLink {
         let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
         let (messages, queue) = unbounded();
         let launcher = rejoin_transport::random_u64();
-        let starts = Arc::new(Starts { launcher, host, ranks, ended: Mutex::default() });
+        let starts = Arc::new(Starts { launcher, host, slots, ranks: Mutex::new(ranks), ended: Mutex::default() });
         let closing = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
             poll,
@@ -101,6 +116,11 @@ impl LauncherLink {
         }
         let _ = self.messages.send(message);
         let _ = self.waker.wake();
+    }
+
+    /// Asks for numbers for the slots that have none yet.
+    pub fn ask_for_numbers(&self) {
+        self.say(self.starts.message());
     }
 
     /// Closes the link; what was said before is sent if the tracker takes it.
@@ -177,16 +197,13 @@ impl Keeper {
                     Received::Pending => break,
                     Received::Established => {
                         established = true;
-                        let starts = &self.starts;
-                        link.send_message(&LauncherMessage::Starts {
-                            launcher: starts.launcher,
-                            host: starts.host.clone(),
-                            ranks: starts.ranks.clone(),
-                            ended: starts.ended.lock().iter().copied().collect(),
-                        });
+                        link.send_message(&self.starts.message());
                     }
                     Received::Frame(_, payload) => {
                         let news = wire::decode::<LauncherNews>(&payload).map_err(|error| at(error.message))?;
+                        if let LauncherNews::Accepted { ranks, .. } = &news {
+                            self.starts.ranks.lock().extend(ranks);
+                        }
                         if !(self.hear)(LauncherNotice::News(news)) {
                             return Ok(());
                         }

@@ -89,14 +89,6 @@ pub(crate) unsafe fn tracker_config(config: *const RejoinTrackerConfig) -> Resul
     }
     let join_file = optional("join_file", given.join_file)?.map(PathBuf::from);
     let elastic = elastic(&given)?;
-    if let (Some(file), Some(_)) = (&join_file, &elastic) {
-        return Err(bad(format!(
-            "config.join_file is {}, and config.min {}: launchers that join by a file start ranks of a fixed world; \
-             leave one of the two away",
-            file.display(),
-            given.min
-        )));
-    }
     // SAFETY: see above.
     let secret = unsafe { given.secret.cast::<[u8; 32]>().as_ref() };
     let deaths = if given.deaths == 0 { u32::MAX } else { given.deaths };

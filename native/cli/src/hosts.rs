@@ -11,12 +11,15 @@ pub fn host(text: &str) -> Result<(String, u32), String> {
         Some((name, slots)) => (name, slots.parse().ok().filter(|_| !slots.starts_with('+'))),
         None => (text, Some(1)),
     };
-    // ssh would take it for an option.
-    let is_name = !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace);
-    match slots.filter(|slots| is_name && (1..=MOST_RANKS).contains(slots)) {
+    match slots.filter(|slots| is_host(name) && (1..=MOST_RANKS).contains(slots)) {
         Some(slots) => Ok((name.into(), slots)),
         None => Err(format!("expected a host, or one with its number of slots from 1 to {MOST_RANKS}, as node7:4")),
     }
+}
+
+/// Whether this may be the name of a host; what begins with a hyphen ssh would take for an option.
+pub fn is_host(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace)
 }
 
 #[cfg(test)]

@@ -19,10 +19,12 @@ use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
+use rejoin_agent::protocol::resize::Elastic;
 use run::order::Order;
 use run::Joining;
 use service::Service;
 use simulate::Family;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -85,7 +87,7 @@ enum Command {
 struct RunArguments {
     /// Number of ranks; with --join the ranks that are started here, as 0-3 or 0,2,5-7 [default with --hosts: one for
     /// each slot].
-    #[arg(short = 'n', long = "ranks", required_unless_present_any = ["rank", "hosts"], value_name = "RANKS")]
+    #[arg(short = 'n', long = "ranks", required_unless_present_any = ["rank", "hosts", "slots"], value_name = "RANKS")]
     ranks: Option<Ranks>,
     /// Start the ranks on these hosts, so many on each (one if no number is given), by ssh. `rejoin`, the program and
     /// the folder have to be at the same paths there; `localhost` is this machine, without ssh. Slots that are left
@@ -95,18 +97,25 @@ struct RunArguments {
         conflicts_with_all = ["join", "kills", "durable", "job", "resume"]
     )]
     hosts: Option<Vec<(String, u32)>>,
-    /// With --hosts: the command that starts a command on another host, with its options. It is given the host and a
-    /// line for a shell, hands its standard input on, and asks for no password.
-    #[arg(long, requires = "hosts", default_value = "ssh -o BatchMode=yes", value_name = "COMMAND")]
+    /// The command that starts a command on another host (--hosts, --discovery), with its options. It is given the host
+    /// and a line for a shell, hands its standard input on, and asks for no password.
+    #[arg(long, conflicts_with = "join", default_value = "ssh -o BatchMode=yes", value_name = "COMMAND")]
     ssh: String,
-    /// With --hosts: where the tracker listens, an address that the hosts reach [default: the one on the way to other
-    /// hosts].
-    #[arg(long, requires = "hosts", value_name = "ADDRESS[:PORT]")]
+    /// Where the tracker listens, an address that other hosts reach [default: the one on the way to other hosts if such
+    /// are named by --hosts, or by --discovery at first; else 127.0.0.1].
+    #[arg(long, conflicts_with = "join", value_name = "ADDRESS[:PORT]")]
     listen: Option<Listen>,
     /// With --join: the one rank that is started here; `auto` reads it from what Slurm, MPI,
     /// Kubernetes or torchrun has set.
     #[arg(long, requires = "join", conflicts_with = "ranks", value_name = "RANK")]
     rank: Option<OneRank>,
+    /// With --join, in an elastic job (`rejoin tracker --min`): start so many processes here. The job says which ranks
+    /// they are.
+    #[arg(
+        long, requires = "join", conflicts_with_all = ["ranks", "rank"], value_name = "SLOTS",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    slots: Option<u32>,
     /// Start ranks of the job whose tracker (`rejoin tracker`) has written this file. Rules, durable
     /// checkpoints and the limit of silence are the tracker's then.
     #[arg(
@@ -132,17 +141,24 @@ struct RunArguments {
     /// others go on without it, from the newest version (the calls of their programs end with RESIZED).
     #[arg(long, value_name = "RANKS", conflicts_with = "join", value_parser = clap::value_parser!(u32).range(1..))]
     min: Option<u32>,
-    /// With --min and --discovery: let the world grow to this many ranks at the most, as slots come [default: those
+    /// With --min, and --discovery or --hosts: let the world grow to this many ranks at the most, as slots come [default: those
     /// that it begins with].
     #[arg(
         long, requires = "min", value_name = "RANKS",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
     )]
     max: Option<u32>,
-    /// With --min: a program that prints the slots there are, as `localhost` (one) or `localhost:SLOTS`, a line each.
-    /// It is asked every second. Processes are started as slots come, and ended (SIGTERM, then SIGKILL) as they go.
-    #[arg(long, requires = "min", value_name = "PROGRAM")]
+    /// With --min: a program that prints the slots there are, as `HOST` or `HOST:SLOTS`, a line each; `localhost` is
+    /// this machine, others are reached by ssh. It is asked every second. Processes are started as slots come, and
+    /// ended (SIGTERM, then SIGKILL) as they go.
+    #[arg(long, requires = "min", conflicts_with = "hosts", value_name = "PROGRAM")]
     discovery: Option<PathBuf>,
+    /// With --discovery: the slots of a host that it names without a number.
+    #[arg(
+        long, requires = "discovery", default_value_t = 1, value_name = "SLOTS",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    slots_per_host: u32,
     /// With --min: how long a replacement is waited for.
     #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
     elastic_timeout: Duration,
@@ -224,6 +240,22 @@ struct TrackerArguments {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
     )]
     world: u32,
+    /// Let the world shrink to this many ranks at the least, as `rejoin run --min`.
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    min: Option<u32>,
+    /// With --min: let the world grow to this many ranks at the most, as launchers with slots come (`rejoin run
+    /// --slots`) [default: those that it begins with].
+    #[arg(
+        long, requires = "min", value_name = "RANKS",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
+    )]
+    max: Option<u32>,
+    /// With --min: how long a replacement is waited for.
+    #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
+    elastic_timeout: Duration,
+    /// With --min: how long the world doesn't grow after it has changed.
+    #[arg(long, requires = "min", value_parser = time, default_value = "10s", value_name = "TIME")]
+    resize_interval: Duration,
     /// The join file: address and secret, for this user's launchers on hosts that share the folder.
     /// It is removed when the job is over.
     #[arg(long, value_name = "FILE")]
@@ -298,8 +330,28 @@ fn ended(status: Result<u8, Error>) -> ExitCode {
 }
 
 fn serve(arguments: TrackerArguments) -> ExitCode {
-    let TrackerArguments { job, world, join, listen, lost_after, members, encrypt, events, log } = arguments;
-    ended(service::serve(&Service { name: job, world, join, listen, lost_after, members, encrypt, events, log }))
+    let TrackerArguments { job, world, join, listen, lost_after, members, encrypt, events, log, .. } = arguments;
+    if let Some(max) = arguments.max.filter(|max| *max < world) {
+        refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"));
+    }
+    let elastic = arguments.min.map(|min| Elastic {
+        min,
+        max: arguments.max.unwrap_or(world),
+        timeout_millis: arguments.elastic_timeout.as_millis() as u64,
+        interval_millis: arguments.resize_interval.as_millis() as u64,
+    });
+    ended(service::serve(&Service {
+        name: job,
+        world,
+        elastic,
+        join,
+        listen,
+        lost_after,
+        members,
+        encrypt,
+        events,
+        log,
+    }))
 }
 
 /// The number of ranks of a run of its own, or the ranks of a job that is joined.
@@ -328,6 +380,7 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
             Ok(rank) => [rank].into(),
             Err(bad) => refuse(bad.to_string()),
         },
+        (None, None) if arguments.slots.is_some() => BTreeSet::new(),
         (None, None) => refuse("--join: which ranks are started here is expected, as --ranks 0-3".into()),
     };
     let host = arguments.host.clone().unwrap_or_else(run::host_name);
@@ -339,7 +392,8 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
         false => (JoinSource::File(file), None),
     };
     // The number of ranks is the tracker's to say.
-    (0, Some(Joining { source, order, ranks, host, address: arguments.address }))
+    let slots = arguments.slots.unwrap_or_default();
+    (0, Some(Joining { source, order, ranks, slots, host, address: arguments.address }))
 }
 
 /// The most ranks that a run may have, whose world begins with so many.
@@ -348,9 +402,9 @@ fn most_ranks(arguments: &RunArguments, world: u32) -> u32 {
         Some(max) if max < world => {
             refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"))
         }
-        Some(max) if max > world && arguments.discovery.is_none() => refuse(format!(
+        Some(max) if max > world && arguments.discovery.is_none() && arguments.hosts.is_none() => refuse(format!(
             "--max {max}: the job begins with {world} ranks (-n), and the slots for more have to be named by a program \
-             (--discovery)"
+             (--discovery), or with their hosts (--hosts)"
         )),
         Some(max) => max,
         None => world,
@@ -374,6 +428,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         min: arguments.min,
         max: arguments.max,
         discovery: arguments.discovery,
+        slots_per_host: arguments.slots_per_host,
         elastic_timeout: arguments.elastic_timeout,
         resize_interval: arguments.resize_interval,
         restarts: if arguments.restart { arguments.restarts } else { 0 },

@@ -7,8 +7,9 @@ use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::TrackerInput;
+use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct Service {
     pub name: String,
     /// Number of ranks.
     pub world: u32,
+    /// Within which bounds their number may change; `None`: it is fixed.
+    pub elastic: Option<Elastic>,
     /// The join file.
     pub join: PathBuf,
     /// Where it listens; the address on the way to other hosts if it isn't given.
@@ -61,9 +64,9 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     // Nobody can have been told of this life: what its end would say to agents is a word too much.
     join.write(&service.join).inspect_err(|_| server.abandon())?;
     println!(
-        "tracker of job {}, {} ranks, at {}; life {}; join file {}",
+        "tracker of job {}, {}, at {}; life {}; join file {}",
         join.name,
-        join.world,
+        ranks(join.world, join.max),
         join.tracker,
         join.life,
         service.join.display()
@@ -101,17 +104,28 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     Ok(status)
 }
 
+fn ranks(world: u32, max: Option<u32>) -> String {
+    match max {
+        Some(max) => format!("{world} ranks (at most {max})"),
+        None => format!("{world} ranks"),
+    }
+}
+
 /// A new job, or the next life of the one that the join file names.
 fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
     let path = service.join.display();
     let bad = |text: String| Error::new(Code::BadArgument, text);
     let found = JoinFile::read(&service.join)?;
     if let Some(found) = &found {
-        if (&found.name, found.world) != (&service.name, service.world) {
+        let max = service.elastic.map(|elastic| elastic.max);
+        if (&found.name, found.world, found.max) != (&service.name, service.world, max) {
             return Err(bad(format!(
-                "the join file {path} is of job {} with {} ranks, and --job {} -n {} was asked for; name another file, \
-                 or remove it if that job is over",
-                found.name, found.world, service.name, service.world
+                "the join file {path} is of job {} with {}, and --job {} with {} was asked for; name another file, or \
+                 remove it if that job is over",
+                found.name,
+                ranks(found.world, found.max),
+                service.name,
+                ranks(service.world, max)
             )));
         }
         say(&format!(
@@ -127,7 +141,7 @@ fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
         secret: found.as_ref().map_or_else(Secret::random, |found| Ok(found.secret.clone()))?,
         tracker: (listen.address, 0).into(),
         life: found.as_ref().map_or(1, |found| found.life + 1),
-        max: None,
+        max: service.elastic.map(|elastic| elastic.max),
     };
     // At the former life's port nobody has to look for it.
     let former = found.filter(|found| found.tracker.ip() == listen.address).map(|found| found.tracker.port());
@@ -139,7 +153,10 @@ fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
             encrypt: service.encrypt,
             listen: listen.address,
             ports,
-            rules: rules(service.world, join.life, service.lost_after, service.members, JobStart::Fresh),
+            rules: TrackerConfig {
+                elastic: service.elastic,
+                ..rules(service.world, join.life, service.lost_after, service.members, JobStart::Fresh)
+            },
         })
     };
     let server = match (listen.port, former) {
@@ -199,6 +216,7 @@ fn note(notice: TrackerNotice, recorder: &mut Recorder) {
             say(&format!("rank {rank} has joined as incarnation {incarnation} ({executor})"));
         }
         Event::RankLost { rank, reason, .. } => say(&format!("rank {rank} is lost: {reason}")),
+        Event::Resized { reason, .. } => say(&format!("the world changes: {reason}")),
         Event::RolledBack { version, reason, .. } => {
             say(&format!("all ranks go back to version {version}: {reason}"));
         }

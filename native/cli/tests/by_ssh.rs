@@ -15,7 +15,7 @@ mod processes;
 mod sshd;
 
 use harness::{example, finish, lives, rejoin, signal, until, Ran};
-use jobs::{digest, undisturbed, Job, Started, ITERATIONS};
+use jobs::{digest, undisturbed, worlds, Job, Started, ITERATIONS};
 use processes::{parent, with};
 use sshd::Hosts;
 use std::path::Path;
@@ -39,11 +39,14 @@ impl Run {
     }
 
     fn of(hosts: &Hosts, listed: &str, options: &[&str], program: &[&str]) -> Run {
+        Run::with(hosts, &[&["-H", listed], options].concat(), program)
+    }
+
+    fn with(hosts: &Hosts, options: &[&str], program: &[&str]) -> Run {
         let job = Job::new();
         let (events, ssh) = (job.path("events"), hosts.client());
         let mark = format!("BY_SSH={events}");
-        let run =
-            ["run", "-H", listed, "--ssh", &ssh, "--listen", "127.0.0.1", "--timeout", "55s", "--events", &events];
+        let run = ["run", "--ssh", &ssh, "--listen", "127.0.0.1", "--timeout", "55s", "--events", &events];
         let run = [&run[..], options, &["--"]].concat();
         // Nothing of this environment comes to other hosts.
         let arguments = match program[0] {
@@ -217,6 +220,86 @@ fn a_host_that_is_never_reached_ends_the_run_with_who_is_missing() {
     run.ended(4).says("MEMBERS_MISSING").says("[1] ssh: connect to host 127.0.0.3").says("rank 1");
 }
 
+/// A script that prints the lines of a file, and the file.
+struct Discovery(tempfile::TempDir);
+
+impl Discovery {
+    fn of(lines: &str) -> Discovery {
+        let this = Discovery(tempfile::tempdir().expect("a folder"));
+        this.name(lines);
+        // Another thread's fork may hold a file that was written here open, and it can't be run then.
+        let script = "printf '#!/bin/sh\\ncat %s/slots\\n' \"$0\" > \"$0/discover\" && chmod 700 \"$0/discover\"";
+        assert!(Command::new("sh").args(["-c", script]).arg(this.0.path()).status().expect("sh").success());
+        this
+    }
+
+    fn name(&self, lines: &str) {
+        let (new, file) = (self.0.path().join("new"), self.0.path().join("slots"));
+        std::fs::write(&new, lines).expect("room for some lines");
+        std::fs::rename(new, file).expect("a file takes another one's place");
+    }
+
+    fn script(&self) -> String {
+        self.0.path().join("discover").display().to_string()
+    }
+}
+
+/// An elastic run, which ends when the world has had these sizes.
+fn elastic(hosts: &Hosts, options: &[&str], sizes: &[&str]) -> Run {
+    let times = ["--min", "1", "--resize-interval", "100ms", "--lost-after", "5s", "--restart"];
+    let program = example("elastic");
+    Run::with(hosts, &[&times, options].concat(), &[&[program.as_str()], sizes].concat())
+}
+
+#[test]
+fn a_world_grows_and_shrinks_as_a_script_names_hosts_and_names_them_no_more() {
+    let hosts = Hosts::at(&[A, B]);
+    let script = Discovery::of(&format!("{A}:2\n"));
+    // A host that is named no more isn't waited for: otherwise the run would end with its limit.
+    let options = ["-n", "2", "--max", "4", "--discovery", &script.script(), "--elastic-timeout", "55s"];
+    let run = elastic(&hosts, &options, &["2", "4", "2", "3"]);
+    run.running.printed("reached 1", 2);
+    script.name(&format!("{A}:2\n{B}:2\n"));
+    run.running.printed("reached 2", 2);
+    // The first host goes, with rank 0.
+    script.name(&format!("{B}:2\n"));
+    run.running.printed("reached 3", 2);
+    script.name(&format!("{B}:3\n"));
+    let ran = run.ended(0);
+    digest(&[&ran]);
+    assert!(worlds(&[&ran]).starts_with(&[2]) && worlds(&[&ran]).contains(&4), "{}", ran.out);
+    for rank in [0, 1] {
+        ran.says(&format!("the slot of the process that was started as rank {rank} is gone; it is ended"));
+    }
+    assert!(ran.out.contains("[2] is rank 0 of 2"), "survivors move down: {}", ran.out);
+}
+
+#[test]
+fn a_world_shrinks_when_a_host_is_gone_and_grows_when_it_is_there_again() {
+    let mut hosts = Hosts::at(&[A, B]);
+    let listed = format!("{A}:2,{B}:2");
+    let run = elastic(&hosts, &["-H", &listed, "--elastic-timeout", "300ms"], &["4", "2", "4"]);
+    run.running.printed("reached 1", 4);
+    hosts.kill(B);
+    run.running.printed("reached 2", 2);
+    hosts.start(B);
+    let ran = run.ended(0);
+    digest(&[&ran]);
+    assert_eq!(ran.out.matches("digest ").count(), 4, "{}", ran.out);
+    ran.says("no replacement of rank").says("so the world of 2 ranks goes on as one of");
+}
+
+#[test]
+fn a_run_on_hosts_begins_with_its_ranks_and_grows_to_the_slots_that_are_left() {
+    let hosts = Hosts::at(&[A, B]);
+    let listed = format!("{A}:2,{B}:2");
+    let run = elastic(&hosts, &["-H", &listed, "-n", "2", "--max", "3"], &["2", "3"]);
+    let ran = run.ended(0);
+    digest(&[&ran]);
+    assert_eq!(ran.out.matches("digest ").count(), 3, "{}", ran.out);
+    ran.says("there is a slot for a process more, which is started as rank 2");
+}
+
 #[test]
 fn what_can_not_be_is_refused_with_what_is_expected() {
     let refused = |arguments: &[&str], text: &str| {
@@ -226,7 +309,7 @@ fn what_can_not_be_is_refused_with_what_is_expected() {
     refused(&["-H", "a:2,-oProxyCommand=x"], "expected a host, or one with its number of slots");
     refused(&["-H", "a:2", "--join", "f"], "cannot be used with");
     refused(&["-H", "a:2", "--durable", "d"], "cannot be used with");
-    refused(&["-n", "2", "--ssh", "rsh"], "--hosts");
+    refused(&["-H", "a:2", "--min", "1", "--discovery", "d"], "cannot be used with");
     refused(&["--join", "-", "--rank", "0"], "expected a join file's text and an order");
     let ran = finish(
         Command::new("sh")

@@ -9,7 +9,7 @@ mod harness;
 mod jobs;
 
 use harness::{example, finish, rejoin, signal, until, Ran};
-use jobs::{digest, undisturbed, Job, ITERATIONS};
+use jobs::{digest, undisturbed, worlds, Job, ITERATIONS};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -96,6 +96,76 @@ fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has
     let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     assert_eq!(digest(&[&a, &b]), undisturbed());
     second.ended().ended(0);
+}
+
+#[test]
+fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_it_is_told_to_end() {
+    let job = Job::new();
+    // A slot that is given up isn't waited for: otherwise the run would end with its limit.
+    let times = ["-n", "2", "--min", "1", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let sizes = ["2", "4", "2"];
+    let mut a = job.slots("a", "2", &sizes);
+    a.printed("reached 1", 2);
+    let mut b = job.slots("b", "2", &sizes);
+    b.printed("reached 2", 2);
+    signal(b.child.id(), "TERM");
+    b.ended().ended(143);
+    let a = a.ended().ended(0);
+    digest(&[&a]);
+    assert!(worlds(&[&a]).starts_with(&[2]) && worlds(&[&a]).contains(&4), "{}", a.out);
+    assert_eq!(worlds(&[&a]).last(), Some(&2), "{}", a.out);
+    assert!(!a.err.contains("died"), "those of the first host go on: {}", a.err);
+    tracker.ended().ended(0).says("so the world of 2 ranks goes on as one of 4").says("no replacement is waited for");
+}
+
+#[test]
+fn a_host_that_is_gone_is_waited_for_in_vain_and_another_one_takes_its_numbers_and_no_more_than_there_are() {
+    let job = Job::new();
+    let times = ["-n", "4", "--min", "2", "--max", "4", "--elastic-timeout", "300ms", "--resize-interval", "100ms"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let sizes = ["4", "2", "4"];
+    let (mut a, mut b) = (job.slots("a", "2", &sizes), job.slots("b", "2", &sizes));
+    a.printed("reached 1", 2);
+    b.kill();
+    a.printed("reached 2", 2);
+    let mut c = job.slots("c", "3", &sizes);
+    let (a, c) = (a.ended().ended(0), c.ended().ended(0));
+    digest(&[&a, &c]);
+    assert_eq!(c.out.matches("digest ").count(), 2, "there are numbers for two of its three slots: {}", c.out);
+    tracker.ended().ended(0).says("came within 0.3 s").says("so the world of 2 ranks goes on as one of 4");
+}
+
+#[test]
+fn a_tracker_that_takes_an_elastic_job_over_knows_its_world_and_gives_no_number_twice() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "2", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
+    let mut first = job.elastic_tracker("first", "127.0.0.1", &times);
+    let sizes = ["2", "3", "4"];
+    let (mut a, mut b) = (job.slots("a", "2", &sizes), job.slots("b", "1", &sizes));
+    b.printed("reached 2", 1);
+    first.kill();
+    let mut second = job.elastic_tracker("second", "127.0.0.9", &times);
+    let mut c = job.slots("c", "1", &sizes);
+    let (a, b, c) = (a.ended().ended(0), b.ended().ended(0), c.ended().ended(0));
+    digest(&[&a, &b, &c]);
+    for ran in [&a, &b, &c] {
+        assert!(!ran.err.contains("starts rank"), "none is taken over: {}", ran.err);
+    }
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+#[test]
+fn slots_of_a_job_whose_ranks_are_fixed_and_another_world_than_that_of_the_join_file_are_refused() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let join = job.path("join");
+    let ran = finish(&mut rejoin(&["run", "--join", &join, "--slots", "2", "--", "true"])).ended(1);
+    ran.says("--slots 2: job training has 4 ranks, which are fixed");
+    tracker.kill();
+    let elastic = ["tracker", "--job", "training", "-n", "4", "--min", "2", "--max", "8", "--join", &join];
+    let ran = finish(&mut rejoin(&elastic)).ended(1);
+    ran.says("is of job training with 4 ranks, and --job training with 4 ranks (at most 8) was asked for");
 }
 
 fn prints(ran: &Ran, text: &str) {

@@ -8,9 +8,18 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::ids::{Attempt, Rank};
 use crate::job_status::JobStatus;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
+
+/// The numbers of processes that a launcher of an elastic job starts: its own, and with them the lowest ones that nobody
+/// else has, up to so many in all, of those below `most`.
+pub fn numbers(own: &BTreeSet<Rank>, taken: &BTreeSet<Rank>, slots: u32, most: u32) -> BTreeSet<Rank> {
+    let free = (0..most).map(Rank).filter(|number| !own.contains(number) && !taken.contains(number));
+    let more = (slots as usize).saturating_sub(own.len());
+    own.iter().copied().chain(free.take(more)).collect()
+}
 
 /// From a launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +34,8 @@ pub enum LauncherMessage {
         ranks: Vec<Rank>,
         /** Those of them whose processes have ended well before. */
         ended: Vec<Rank>,
+        /** In an elastic job: how many processes it starts in all, as far as there are numbers for them. */
+        slots: u32,
     },
     /// A process has died.
     ProcessDied {
@@ -53,6 +64,11 @@ pub enum LauncherMessage {
         /** The ranks before this one are left out. */
         from: Rank,
     },
+    /// In an elastic job: the process of this number goes for good, so that no replacement is waited for.
+    RankLeaves {
+        /** The number that it was started with. */
+        rank: Rank,
+    },
 }
 
 /// To a launcher.
@@ -60,7 +76,9 @@ pub enum LauncherMessage {
 pub enum LauncherNews {
     /// Answers [`LauncherMessage::Starts`].
     Accepted {
-        /** The attempt that each of its ranks begins with, in their order: the one after the newest that is known. */
+        /** The ranks: those that it has named, and in an elastic job numbers of more processes, up to its slots. */
+        ranks: Vec<Rank>,
+        /** The attempt that each of them begins with, in their order: the one after the newest that is known. */
         attempts: Vec<u32>,
     },
     /// A fact.
@@ -95,4 +113,27 @@ pub enum LauncherNews {
     },
     /// Answers [`LauncherMessage::Status`].
     Status(JobStatus),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(numbers: &[u32]) -> BTreeSet<Rank> {
+        numbers.iter().copied().map(Rank).collect()
+    }
+
+    #[test]
+    fn a_launcher_gets_the_lowest_numbers_that_nobody_has_up_to_its_slots_and_keeps_its_own() {
+        assert_eq!(numbers(&set(&[]), &set(&[]), 2, 8), set(&[0, 1]));
+        assert_eq!(numbers(&set(&[]), &set(&[0, 2]), 3, 8), set(&[1, 3, 4]));
+        assert_eq!(numbers(&set(&[2]), &set(&[0, 2]), 2, 8), set(&[1, 2]));
+        assert_eq!(numbers(&set(&[3, 4]), &set(&[]), 0, 8), set(&[3, 4]), "of a launcher that names its ranks");
+    }
+
+    #[test]
+    fn a_job_has_no_more_numbers_than_ranks_at_the_most() {
+        assert_eq!(numbers(&set(&[]), &set(&[0, 1]), 4, 3), set(&[2]));
+        assert_eq!(numbers(&set(&[]), &set(&[0, 1, 2]), 4, 3), set(&[]));
+    }
 }

@@ -3,12 +3,16 @@
 use super::serve::Server;
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::Task;
-use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
+use rejoin_protocol::ids::{Rank, Task};
+use rejoin_protocol::launcher::{numbers, LauncherMessage, LauncherNews};
 use rejoin_protocol::tracker::TrackerInput;
 use rejoin_protocol::wire;
 use rejoin_transport::Received;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// So long a tracker that comes back waits for launchers before it gives numbers to new ones.
+const OTHERS_COME: Duration = Duration::from_secs(5);
 
 impl Server {
     /// Reads what a launcher has said, and sends what is queued for all.
@@ -41,18 +45,26 @@ impl Server {
     fn launcher_said(&mut self, token: Token, message: LauncherMessage) -> Result<(), Error> {
         let bad = |text: String| Err(Error::new(Code::BadArgument, text));
         match message {
-            LauncherMessage::Starts { launcher, host, ranks, ended } => {
+            LauncherMessage::Starts { launcher, host, ranks, ended, slots } => {
                 let (ranks, ended): (BTreeSet<_>, BTreeSet<_>) =
                     (ranks.into_iter().collect(), ended.into_iter().collect());
-                let world = self.rules.world();
-                if ranks.is_empty() || ranks.iter().any(|rank| rank.0 >= world) || !ended.is_subset(&ranks) {
+                let world = self.rules.most_ranks();
+                if slots > 0 && !self.rules.is_elastic() {
+                    return bad(format!("it offers {slots} slots for a job whose {world} ranks are fixed"));
+                }
+                if ranks.is_empty() && slots == 0
+                    || ranks.iter().any(|rank| rank.0 >= world)
+                    || !ended.is_subset(&ranks)
+                {
                     return bad(format!("it said that it starts ranks that aren't some of the {world} of the job"));
                 }
+                let ranks = self.numbered(launcher, ranks, slots);
                 log::info!("[job {}] the launcher on {host} starts {} ranks", self.job, ranks.len());
                 self.launchers.start(token, launcher, &host, &ranks);
                 let next = |rank| self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1));
                 let attempts = ranks.iter().map(|rank| next(*rank)).collect();
-                self.launchers.tell(token, &LauncherNews::Accepted { attempts });
+                let ranks = ranks.into_iter().collect();
+                self.launchers.tell(token, &LauncherNews::Accepted { ranks, attempts });
                 let over =
                     self.outcome.lock().result.as_ref().map(|outcome| outcome.as_ref().map(drop).map_err(Clone::clone));
                 if let Some(over) = over {
@@ -65,11 +77,14 @@ impl Server {
             LauncherMessage::ProcessDied { executor, reason } => {
                 self.handle(TrackerInput::ExecutorGone { executor, reason });
             }
+            LauncherMessage::RankLeaves { rank } if self.launchers.starts(token, rank) => {
+                self.handle(TrackerInput::TaskLeaves { task: Task(rank.0) });
+            }
             LauncherMessage::RankEnded { rank } if self.launchers.starts(token, rank) => {
                 self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
             }
             // Another launcher starts it now.
-            LauncherMessage::RankEnded { .. } => {}
+            LauncherMessage::RankLeaves { .. } | LauncherMessage::RankEnded { .. } => {}
             LauncherMessage::Cancel { error } => self.handle(TrackerInput::Cancel { error }),
             LauncherMessage::Status { from } => {
                 let status = self.rules.job_status(from, self.now());
@@ -78,6 +93,15 @@ impl Server {
             LauncherMessage::Sync { number } => self.launchers.tell(token, &LauncherNews::Synced { number }),
         }
         Ok(())
+    }
+
+    /// The ranks of a launcher, with numbers for as many slots as it has more.
+    fn numbered(&self, launcher: u64, ranks: BTreeSet<Rank>, slots: u32) -> BTreeSet<Rank> {
+        // Launchers of a former life come back first: nobody else knows which numbers they have.
+        let is_known = self.rules.epoch() <= 1 || self.began.elapsed() > OTHERS_COME;
+        let (Some(there), true) = (self.rules.tasks_there(), is_known) else { return ranks };
+        let taken = there.into_iter().chain(self.launchers.ranks_of_others(launcher)).collect();
+        numbers(&ranks, &taken, slots, self.rules.most_ranks())
     }
 
     fn launcher_gone(&mut self, token: Token, reason: &str) {

@@ -80,6 +80,12 @@ impl Launchers {
         }
     }
 
+    /// The ranks that other launchers start.
+    pub(super) fn ranks_of_others(&self, number: u64) -> BTreeSet<Rank> {
+        let others = self.all.values().filter(|launcher| launcher.number.is_some_and(|own| own != number));
+        others.flat_map(|launcher| launcher.ranks.iter().copied()).collect()
+    }
+
     /// Whether it is known to start this rank.
     pub(super) fn starts(&self, token: Token, rank: Rank) -> bool {
         self.all.get(&token).is_some_and(|launcher| launcher.ranks.contains(&rank))

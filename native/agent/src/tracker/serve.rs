@@ -68,7 +68,7 @@ pub(super) struct Server {
     next_token: usize,
     /// Links of which more can be read than was in their last turn. No event says so.
     unfinished: BTreeSet<Token>,
-    began: Instant,
+    pub(super) began: Instant,
     strangers: u64,
     /// The listener gave an error the last time.
     is_failing: bool,

@@ -4,6 +4,7 @@ use super::ending::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
 use super::launcher::{Due, Run, State};
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 impl Run<'_> {
     pub(super) fn is_over(&self) -> bool {
         let running = self.ranks.values().any(|state| matches!(state, State::Running(_)));
-        let waiting = self.ranks.values().any(|state| matches!(state, State::Waiting | State::WithoutSlot));
+        let waits = |state: &State| matches!(state, State::Waiting | State::WithoutSlot { .. });
+        let waiting = self.ranks.values().any(waits) || self.unnumbered() > 0 && !self.is_ended();
         !running && (self.ending.is_some() || !waiting)
     }
 
@@ -26,6 +28,12 @@ impl Run<'_> {
 
     pub(super) fn signalled(&mut self, signal: i32) {
         let again = matches!(self.ending, Some(Ending::Signalled(_)));
+        if self.ending.is_none() && self.options.joining.as_ref().is_some_and(|joining| joining.slots > 0) {
+            // These slots go, and no replacements are waited for.
+            for number in self.ranks.keys() {
+                self.tracker.notify(TrackerInput::TaskLeaves { task: Task(*number) });
+            }
+        }
         self.end(Ending::Signalled(signal));
         self.signal_all(if again { Signal::KILL } else { Signal::TERM });
     }

@@ -1,8 +1,10 @@
 //! A program of the user's that lists the slots there are, asked again and again.
 
 use super::child::{describe, dies_with_launcher};
+use super::hosts::HERE;
 use super::slots::Listing;
 use super::LauncherEvent;
+use crate::hosts::is_host;
 use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::{Code, Error};
 use rustix::fs::{memfd_create, MemfdFlags};
@@ -22,21 +24,19 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 /// How much it may print.
 const MOST_BYTES: u64 = 64 << 10;
-/// The only host that this launcher starts processes on.
-const HERE: &str = "localhost";
 
 /// Asks it from now on, until the launcher is over.
 ///
 /// # Errors
 /// `BadArgument` when there is no such program.
-pub fn watch(script: &Path, tell: Sender<LauncherEvent>) -> Result<(), Error> {
+pub fn watch(script: &Path, slots_per_host: u32, tell: Sender<LauncherEvent>) -> Result<(), Error> {
     let path = std::fs::canonicalize(script).map_err(|cause| {
         let text = format!("--discovery {} can't be used: {cause}; name a program that can be run", script.display());
         Error::new(Code::BadArgument, text)
     })?;
     // A script dies with the thread that has started it, which lives as long as the launcher.
     std::thread::spawn(move || loop {
-        if tell.send(LauncherEvent::Listed(ask(&path))).is_err() {
+        if tell.send(LauncherEvent::Listed(ask(&path, slots_per_host))).is_err() {
             return;
         }
         std::thread::sleep(EVERY);
@@ -47,18 +47,18 @@ pub fn watch(script: &Path, tell: Sender<LauncherEvent>) -> Result<(), Error> {
 /// What is said of a host that no process can be started on.
 pub fn refusal(host: &str) -> String {
     format!(
-        "--discovery names the host {host}, and `rejoin run` starts processes of an elastic job on this machine only; \
-         print {HERE} or {HERE}:SLOTS"
+        "--discovery names the host {host}, which doesn't reach the tracker: it named none but {HERE} at first, so the \
+         tracker listens for this machine only; begin with --listen ADDRESS, which other hosts reach"
     )
 }
 
-fn ask(path: &PathBuf) -> Result<Listing, String> {
+fn ask(path: &PathBuf, slots_per_host: u32) -> Result<Listing, String> {
     let (status, [out, err]) = output(path)?;
     if !status.success() {
         let said = err.trim().lines().last().unwrap_or_default();
         return Err(format!("it ended with {} ({said})", describe(status)));
     }
-    parse(&out)
+    parse(&out, slots_per_host)
 }
 
 /// What it prints goes into memory and not through pipes, which something that it has left running could hold open.
@@ -93,24 +93,20 @@ fn output(path: &PathBuf) -> Result<(ExitStatus, [String; 2]), String> {
     failure.map_or(Ok((status, texts)), Err)
 }
 
-fn parse(text: &str) -> Result<Listing, String> {
-    let mut listing = Listing { here: 0, elsewhere: Vec::new() };
+fn parse(text: &str, slots_per_host: u32) -> Result<Listing, String> {
+    let mut listing = Listing::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (host, slots) = match line.split_once(':') {
+        let (host, slots) = match line.rsplit_once(':') {
             Some((host, slots)) => (host, slots.parse().ok()),
-            None => (line, Some(1)),
+            None => (line, Some(slots_per_host)),
         };
-        let is_name = !host.is_empty() && !host.contains(char::is_whitespace);
-        let Some(slots) = slots.filter(|_| is_name) else {
+        let Some(slots) = slots.filter(|_| is_host(host)) else {
             return Err(format!("it printed {line:?}; expected a host, or host:slots"));
         };
-        match host {
-            HERE => listing.here = listing.here.saturating_add(slots),
-            other => listing.elsewhere.push(other.into()),
-        }
+        listing.push((host.into(), slots));
     }
-    if listing.here == 0 && listing.elsewhere.is_empty() {
-        return Err(format!("it named no slot; expected {HERE} or {HERE}:SLOTS"));
+    if listing.iter().all(|(_, slots)| *slots == 0) {
+        return Err(format!("it named no slot; expected hosts, as {HERE} or {HERE}:SLOTS"));
     }
     Ok(listing)
 }
@@ -119,34 +115,34 @@ fn parse(text: &str) -> Result<Listing, String> {
 mod tests {
     use super::*;
 
-    fn here(text: &str) -> Result<u32, String> {
-        parse(text).map(|listing| listing.here)
+    fn listed(text: &str) -> Result<Vec<(String, u32)>, String> {
+        parse(text, 1)
     }
 
     #[test]
     fn each_line_is_a_host_with_one_slot_or_with_so_many() {
-        assert_eq!(here("localhost\n"), Ok(1));
-        assert_eq!(here("localhost:3\n\n localhost:2 \n"), Ok(5));
-        let listing = parse("localhost:2\nnode7:4\nnode8\n").unwrap();
-        assert_eq!(listing, Listing { here: 2, elsewhere: vec!["node7".into(), "node8".into()] });
+        let hosts = |named: &[(&str, u32)]| Ok(named.iter().map(|(name, slots)| (name.to_string(), *slots)).collect());
+        assert_eq!(listed("localhost\n"), hosts(&[("localhost", 1)]));
+        assert_eq!(listed("localhost:3\n\n node7:2 \nnode8"), hosts(&[("localhost", 3), ("node7", 2), ("node8", 1)]));
+        assert_eq!(parse("node7\nnode8:1", 4), hosts(&[("node7", 4), ("node8", 1)]), "--slots-per-host 4");
     }
 
     #[test]
     fn other_lines_and_an_empty_list_are_refused_with_what_is_expected() {
-        for text in ["localhost:many", "a host", ":4", "localhost:-1", "", "\n", "localhost:0"] {
-            let error = here(text).unwrap_err();
+        for text in ["localhost:many", "a host", ":4", "localhost:-1", "-oProxyCommand=x:2", "", "\n", "localhost:0"] {
+            let error = listed(text).unwrap_err();
             assert!(error.contains("expected"), "{error}");
         }
     }
 
     #[test]
     fn a_program_that_fails_is_named_with_its_last_words() {
-        assert!(ask(&PathBuf::from("/bin/false")).unwrap_err().contains("it ended with status 1"));
-        assert!(ask(&PathBuf::from("/nowhere")).unwrap_err().contains("it can't be run"));
+        assert!(ask(&PathBuf::from("/bin/false"), 1).unwrap_err().contains("it ended with status 1"));
+        assert!(ask(&PathBuf::from("/nowhere"), 1).unwrap_err().contains("it can't be run"));
     }
 
     #[test]
     fn a_program_that_prints_without_end_is_ended_and_says_so() {
-        assert!(ask(&PathBuf::from("/usr/bin/yes")).unwrap_err().contains("it printed more than"));
+        assert!(ask(&PathBuf::from("/usr/bin/yes"), 1).unwrap_err().contains("it printed more than"));
     }
 }

@@ -2,19 +2,24 @@
 
 use super::discovery::refusal;
 use super::ending::NotBegun;
+use super::hosts::{Hosts, HERE};
 use super::output::Sink;
 use super::slots::{Listing, Slots};
 use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;
-use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::error::Code;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The slots of a run, and what a user was told of their discovery.
 pub struct Growth {
+    /// Where processes are.
+    pub hosts: Hosts,
     /// How many there may be.
     pub slots: Slots,
+    /// Whether processes may be started on other hosts.
+    pub goes_elsewhere: bool,
     /// The numbers of processes that were asked to end, since their slots are gone.
     pub leaving: BTreeSet<u32>,
     /// What was said.
@@ -32,8 +37,7 @@ impl Growth {
     /// Waits until there are slots for all ranks that the job begins with.
     ///
     /// # Errors
-    /// The run is over when its time is up or a signal comes; `MembersMissing` when they don't come in time;
-    /// `BadArgument` when another host is named.
+    /// The run is over when its time is up or a signal comes; `MembersMissing` when they don't come in time.
     pub fn wait(
         options: &Options,
         wait: &Wait,
@@ -42,21 +46,24 @@ impl Growth {
     ) -> Result<Growth, NotBegun> {
         let (world, most) = (options.world, options.most_ranks());
         let Some(script) = &options.discovery else {
-            return Ok(Growth::new(Slots::new(most, world)));
+            let hosts = options.hosts.as_ref().map_or_else(|| Hosts::here(most), |hosts| Hosts::of(hosts));
+            let listed = if options.hosts.is_some() { hosts.slots() } else { world };
+            return Ok(Growth::new(hosts, Slots::new(most, listed), options.hosts.is_some()));
         };
         let mut notes = Notes::default();
         let mut seen = String::from("it has not answered");
         loop {
             match receiver.recv_timeout(LOOK) {
-                Ok(LauncherEvent::Listed(Ok(Listing { elsewhere, .. }))) if !elsewhere.is_empty() => {
-                    return Err(Error::new(Code::BadArgument, refusal(&elsewhere[0])).into());
-                }
-                Ok(LauncherEvent::Listed(Ok(Listing { here, .. }))) if here >= world => {
-                    return Ok(Growth { notes, ..Growth::new(Slots::new(most, here)) });
-                }
-                Ok(LauncherEvent::Listed(Ok(Listing { here, .. }))) => {
-                    notes.answered(Vec::new(), sink);
-                    seen = format!("it named {here}");
+                Ok(LauncherEvent::Listed(Ok(listing))) => {
+                    let hosts = Hosts::of(&listing);
+                    let slots = hosts.slots();
+                    if slots >= world {
+                        // Where one that comes later has to be reached, too, it is said by --listen.
+                        let goes_elsewhere = options.listen.is_some() || listing.iter().any(|(host, _)| host != HERE);
+                        return Ok(Growth { notes, ..Growth::new(hosts, Slots::new(most, slots), goes_elsewhere) });
+                    }
+                    notes.answered();
+                    seen = format!("it named {slots}");
                 }
                 Ok(LauncherEvent::Listed(Err(text))) => {
                     notes.failed(script, &text, sink);
@@ -74,18 +81,46 @@ impl Growth {
         }
     }
 
-    fn new(slots: Slots) -> Self {
-        Growth { slots, leaving: BTreeSet::new(), notes: Notes::default() }
+    fn new(hosts: Hosts, slots: Slots, goes_elsewhere: bool) -> Self {
+        Growth { hosts, slots, goes_elsewhere, leaving: BTreeSet::new(), notes: Notes::default() }
+    }
+
+    /// A job that is joined has its launcher's processes here, and says how many ranks there may be.
+    pub fn joined(self, most: u32) -> Self {
+        Growth { hosts: Hosts::here(most), slots: Slots::new(most, most), ..self }
+    }
+
+    /// These slots are there now. Hosts that can't be used are left out, and said.
+    pub fn list(&mut self, listing: Listing, sink: &Sink) {
+        self.notes.answered();
+        let (usable, refused): (Listing, Listing) =
+            listing.into_iter().partition(|(host, _)| self.goes_elsewhere || host == HERE);
+        for (host, _) in refused {
+            self.notes.refused(host, sink);
+        }
+        self.hosts.list(&usable);
+        self.slots.list(self.hosts.slots());
     }
 
     /// A process failed, and is not started again.
-    pub fn fail(&mut self) {
+    pub fn fail(&mut self, number: u32) {
+        self.hosts.leave(number);
         self.slots.fail();
     }
 
     /// Whether this process was asked to end, since its slot is gone. It is not any more, then.
     pub fn has_left(&mut self, number: u32) -> bool {
         self.leaving.remove(&number)
+    }
+
+    /// Of these processes those that have no slot any more: the ones without one on their hosts, and of the others those
+    /// of the highest numbers.
+    pub fn excess(&self, there: &[u32]) -> Vec<u32> {
+        let without = self.hosts.excess();
+        let mut excess: Vec<u32> = there.iter().copied().filter(|number| without.contains(number)).collect();
+        let more = (self.slots.excess(there.len() as u32) as usize).saturating_sub(excess.len());
+        excess.extend(there.iter().rev().copied().filter(|number| !without.contains(number)).take(more));
+        excess
     }
 }
 
@@ -97,13 +132,15 @@ impl Notes {
         }
     }
 
-    /// It has answered, with these other hosts; each is refused once.
-    pub fn answered(&mut self, elsewhere: Vec<String>, sink: &Sink) {
+    /// It has answered.
+    fn answered(&mut self) {
         self.fails = false;
-        for host in elsewhere {
-            if self.refused.insert(host.clone()) {
-                sink.say(&refusal(&host));
-            }
+    }
+
+    /// This host can't be used; said once.
+    fn refused(&mut self, host: String, sink: &Sink) {
+        if self.refused.insert(host.clone()) {
+            sink.say(&refusal(&host));
         }
     }
 }

@@ -19,6 +19,7 @@ impl Run<'_> {
             LauncherEvent::Ended { rank, attempt } => self.reap(rank, attempt),
             LauncherEvent::Signal(signal) => self.signalled(signal),
             LauncherEvent::Listed(listing) => self.listed(listing),
+            LauncherEvent::Numbered(numbers) => self.numbered(numbers),
             LauncherEvent::TrackerGone { limit, reason } => {
                 let limit = limit.as_secs_f64();
                 self.end(Ending::JobFailed(format!("the tracker has been out of reach for {limit} s: {reason}")));
@@ -74,7 +75,13 @@ impl Run<'_> {
     /// What an event means for the launcher.
     pub(super) fn take_note(&mut self, event: &Event) {
         match event {
-            Event::RankJoined { .. } => self.joined = true,
+            Event::RankJoined { rank, .. } => {
+                self.joined.insert(*rank);
+                // The world begins with those that it was started with.
+                if self.joined.len() == self.options.world as usize && self.options.hosts.is_some() {
+                    self.fill();
+                }
+            }
             Event::JobEnded { .. } => self.ended = true,
             Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
             _ => {}

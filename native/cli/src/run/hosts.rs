@@ -31,7 +31,6 @@ struct Place {
     has_ended: bool,
 }
 
-#[allow(dead_code)] // the slots of a run don't change yet
 impl Hosts {
     /// So many slots on this machine, and no other host.
     pub fn here(slots: u32) -> Hosts {
@@ -62,7 +61,8 @@ impl Hosts {
     }
 
     /// The host that a process is on, or was on last.
-    pub fn of_process(&self, number: u32) -> Option<&str> {
+    #[cfg(test)]
+    fn of_process(&self, number: u32) -> Option<&str> {
         self.places.get(&number).map(|place| self.all[place.host].name.as_str())
     }
 

@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Heard {
-    attempts: Option<Vec<u32>>,
+    attempts: Option<BTreeMap<u32, u32>>,
     /// What is between the launcher and the tracker, if anything is.
     trouble: Option<String>,
     outcome: Option<Result<(), Error>>,
@@ -102,6 +102,14 @@ impl JoinedTracker {
             }
             goes_on("there is no such file")?;
         };
+        if joining.slots > 0 && join.max.is_none() {
+            let text = format!(
+                "--slots {}: job {} has {} ranks, which are fixed; name those that are started here, as --ranks 0-3, \
+                 or start the tracker with --min",
+                joining.slots, join.name, join.world
+            );
+            return Err(Error::new(Code::BadArgument, text).into());
+        }
         let last = join.most_ranks() - 1;
         if let Some(rank) = joining.ranks.iter().find(|rank| **rank > last) {
             let text = format!("job {} has ranks 0 to {last}; --ranks names {rank}", join.name);
@@ -110,12 +118,13 @@ impl JoinedTracker {
         let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
         let (shared, ranks) = (heard.clone(), joining.ranks.iter().map(|rank| Rank(*rank)).collect());
         let limit = joining.order.clone().map(|order| Limit { order, is_alone: has_no_starter() }).unwrap_or_default();
-        let link = LauncherLink::start(joining.source.clone(), joining.host.clone(), ranks, move |notice| {
-            let (heard, changed) = &*shared;
-            let is_heard = hear(&mut heard.lock(), notice, &limit, &tell);
-            changed.notify_all();
-            is_heard
-        })?;
+        let link =
+            LauncherLink::start(joining.source.clone(), joining.host.clone(), ranks, joining.slots, move |notice| {
+                let (heard, changed) = &*shared;
+                let is_heard = hear(&mut heard.lock(), notice, &limit, &tell);
+                changed.notify_all();
+                is_heard
+            })?;
         let address = joining.address.map_or_else(|| local_address(join.tracker), Ok)?;
         let (asked, attempts) = (AtomicU64::new(0), BTreeMap::new());
         let is_ordered = joining.order.is_some();
@@ -137,7 +146,7 @@ impl JoinedTracker {
                 goes_on(heard.trouble.as_deref().unwrap_or("it hasn't answered"))?;
             }
         };
-        tracker.attempts = joining.ranks.iter().copied().zip(first).collect();
+        tracker.attempts = first;
         if let Some(order) = &joining.order {
             // Who has started this launcher counts them.
             tracker.attempts.values_mut().for_each(|attempt| *attempt = order.attempt);
@@ -160,10 +169,16 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, limit: &Limit, tell: &Sender<
         LauncherNotice::News(news) => {
             heard.trouble = None;
             match news {
-                LauncherNews::Accepted { attempts } => {
-                    // A later link says what was started here.
-                    heard.attempts.get_or_insert(attempts);
-                    None
+                LauncherNews::Accepted { ranks, attempts } => {
+                    let numbers: BTreeMap<u32, u32> = ranks.into_iter().map(|rank| rank.0).zip(attempts).collect();
+                    match &heard.attempts {
+                        // Of those that were started here a later link says nothing new.
+                        Some(_) => Some(LauncherEvent::Numbered(numbers)),
+                        None => {
+                            heard.attempts = Some(numbers);
+                            None
+                        }
+                    }
                 }
                 LauncherNews::Event(event) => Some(LauncherEvent::Notice(TrackerNotice::Event(event))),
                 LauncherNews::Kill { rank, attempt, reason } => {
@@ -212,9 +227,12 @@ impl JobTracker for JoinedTracker {
             TrackerInput::ExecutorGone { executor, reason } => {
                 self.link.say(LauncherMessage::ProcessDied { executor, reason });
             }
+            TrackerInput::TaskLeaves { task } => self.link.say(LauncherMessage::RankLeaves { rank: Rank(task.0) }),
             TrackerInput::TaskEnded { task } => self.link.say(LauncherMessage::RankEnded { rank: Rank(task.0) }),
             // Who ends this launcher doesn't end the job: its ranks can be started elsewhere.
-            TrackerInput::Cancel { error } if self.is_ordered || error.code == Code::Cancelled => {}
+            // In an elastic job others go on, and one that is ordered says it to its starter.
+            TrackerInput::Cancel { error }
+                if self.is_ordered || self.join.max.is_some() || error.code == Code::Cancelled => {}
             TrackerInput::Cancel { error } => self.link.say(LauncherMessage::Cancel { error }),
             _ => {}
         }
@@ -231,6 +249,10 @@ impl JobTracker for JoinedTracker {
                 return;
             }
         }
+    }
+
+    fn ask_for_numbers(&self) {
+        self.link.ask_for_numbers();
     }
 
     fn outcome(&self) -> Option<Result<(), Error>> {

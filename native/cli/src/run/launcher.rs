@@ -4,7 +4,6 @@ use super::child::{sealed, Child, Template};
 use super::durable::{made, unusable, Store};
 use super::ending::{Ending, NotBegun};
 use super::growth::Growth;
-use super::hosts::Hosts;
 use super::injections::InjectionReports;
 use super::output::Sink;
 use super::ready::{watch_signals, Ready};
@@ -16,6 +15,7 @@ use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
+use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::TrackerNotice;
 use rejoin_communicator::launched;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,9 @@ pub(super) enum State {
     /// Ended; a timer starts it again.
     Waiting,
     /// Ended, and started again as soon as there is a slot for it.
-    WithoutSlot,
+    WithoutSlot {
+        attempt: u32,
+    },
     /// Ended, and is not started again.
     Done,
     /// Died, and is not started again: the others go on without it.
@@ -49,6 +51,7 @@ pub(super) enum Due {
         rank: u32,
         attempt: u32,
     },
+    AskForNumbers,
     TrackerBack,
     Terminate,
     Kill,
@@ -66,7 +69,8 @@ pub(super) struct Run<'a> {
     pub(super) recorder: Recorder,
     pub(super) restarts: Restarts,
     pub(super) growth: Growth,
-    pub(super) hosts: Hosts,
+    /// The world may change.
+    pub(super) is_elastic: bool,
     /// The attempt that each rank begins with here.
     pub(super) attempts: BTreeMap<u32, u32>,
     /// Those that are started here.
@@ -76,8 +80,8 @@ pub(super) struct Run<'a> {
     pub(super) fired: BTreeSet<u32>,
     /// Since when no process can be started for lack of descriptors.
     pub(super) starved: Option<Instant>,
-    /// A rank has joined: the program takes part in the job, and has to see it to its end.
-    pub(super) joined: bool,
+    /// These ranks have joined: the program takes part in the job, and has to see it to its end.
+    pub(super) joined: BTreeSet<Rank>,
     /// The end was reached by all.
     pub(super) ended: bool,
     /// A rule has ended the tracker.
@@ -109,11 +113,17 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
     let sink = Sink::default();
     if let Some(script) = &options.discovery {
-        super::discovery::watch(script, sender.clone())?;
+        super::discovery::watch(script, options.slots_per_host, sender.clone())?;
     }
     let begun = Growth::wait(options, &wait, &sink, &receiver).and_then(|growth| match &options.joining {
-        Some(joining) => Ok((growth, Ready::joined(joining, &wait, &sink, &sender)?)),
-        None => Ok((growth, Ready::own(options, &sink, &sender)?)),
+        Some(joining) => {
+            let ready = Ready::joined(joining, &wait, &sink, &sender)?;
+            Ok((growth.joined(ready.world), ready))
+        }
+        None => {
+            let ready = Ready::own(options, growth.goes_elsewhere, &sink, &sender)?;
+            Ok((growth, ready))
+        }
     });
     let (growth, Ready { world, is_elastic, tracker, store, secret, attempts, place, ssh }) = match begun {
         Ok(begun) => begun,
@@ -168,14 +178,14 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         recorder,
         restarts: Restarts::new(options.restarts),
         growth,
-        hosts: options.hosts.as_ref().map_or_else(|| Hosts::here(world), |hosts| Hosts::of(hosts)),
+        is_elastic,
         ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
         attempts,
         readers: Vec::new(),
         timers: wait.over.map(|over| (over, Due::TimedOut)).into_iter().collect(),
         fired: BTreeSet::new(),
         starved: None,
-        joined: false,
+        joined: BTreeSet::new(),
         ended: false,
         tracker_died: false,
         ending: None,
@@ -190,6 +200,7 @@ impl Run<'_> {
                 self.start(rank, attempt);
             }
         }
+        self.ask_for_numbers();
         while !self.is_over() {
             let next = self.timers.iter().map(|(at, _)| *at).min();
             let wait = next.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));

@@ -28,7 +28,7 @@ use order::Order;
 use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::TrackerNotice;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -57,6 +57,8 @@ pub struct Options {
     pub max: Option<u32>,
     /// The program that lists the slots there are; `None`: there is one for each rank, and always will be.
     pub discovery: Option<PathBuf>,
+    /// The slots of a host that it names without a number.
+    pub slots_per_host: u32,
     /// How long a replacement of a rank is waited for before it shrinks.
     pub elastic_timeout: Duration,
     /// How long the world doesn't grow after it has changed.
@@ -117,16 +119,11 @@ impl Options {
         self.events.is_some() || self.order().is_some_and(|order| order.details)
     }
 
-    /// Whether processes may be started on other hosts.
-    pub fn goes_elsewhere(&self) -> bool {
-        self.hosts.is_some()
-    }
-
     /// Where the run's own tracker and the processes of this machine are reached.
-    pub fn own_address(&self) -> IpAddr {
+    pub fn own_address(&self, goes_elsewhere: bool) -> IpAddr {
         match self.listen {
             Some(listen) => listen.address,
-            None if self.goes_elsewhere() => own_address(),
+            None if goes_elsewhere => own_address(),
             None => Ipv4Addr::LOCALHOST.into(),
         }
     }
@@ -141,6 +138,8 @@ pub struct Joining {
     pub order: Option<Order>,
     /// The ranks that are started here.
     pub ranks: BTreeSet<u32>,
+    /// Of an elastic job, whose launchers are given numbers for their processes: how many are started here.
+    pub slots: u32,
     /// The name of this host.
     pub host: String,
     /// The address that other hosts reach its ranks at; the one on the way to the tracker if it isn't given.
@@ -165,6 +164,8 @@ pub enum LauncherEvent {
         /** What was seen last. */
         reason: String,
     },
+    /// The tracker has numbers for processes of this launcher, with the attempt that each begins with.
+    Numbered(BTreeMap<u32, u32>),
     /// Another launcher starts these ranks now.
     TakenOver {
         /** Its host. */

@@ -53,9 +53,9 @@ fn described(status: ExitStatus, host: Option<&str>) -> String {
 
 impl Run<'_> {
     pub(super) fn start(&mut self, rank: u32, attempt: u32) {
-        let Some(host) = self.hosts.place(rank).map(String::from) else {
+        let Some(host) = self.growth.hosts.place(rank).map(String::from) else {
             self.say(&format!("rank {rank} waits for a slot: no host has a free one"));
-            self.ranks.insert(rank, State::WithoutSlot);
+            self.ranks.insert(rank, State::WithoutSlot { attempt });
             return;
         };
         match Child::start(&self.template, &host, (rank, attempt), &self.sender) {
@@ -133,7 +133,7 @@ impl Run<'_> {
         }
         if has_left {
             self.ranks.insert(rank, State::GivenUp);
-            self.hosts.leave(rank);
+            self.growth.hosts.leave(rank);
             self.judge_left();
             // Its slot may have come back meanwhile.
             self.fill();
@@ -162,7 +162,7 @@ impl Run<'_> {
         let was_sent_back = self.tracker.was_sent_back(rank);
         let is_cut_off = death.is_cut_off();
         if is_cut_off {
-            self.hosts.connection_ended(rank);
+            self.growth.hosts.connection_ended(rank);
         }
         let decision = match was_sent_back {
             true => self.restarts.sent_back(rank),
@@ -187,19 +187,18 @@ impl Run<'_> {
                     self.after(after, Due::Restart { rank, attempt });
                 }
             }
-            Decision::GiveUp { reason } if self.options.min.is_some() => {
+            // Who has started this launcher decides.
+            Decision::GiveUp { .. } if self.options.order().is_some() => {
+                self.end(Ending::RankFailed(format!("rank {rank} ended ({how})")));
+            }
+            Decision::GiveUp { reason } if self.is_elastic => {
                 self.say(&format!(
                     "the process that was started as rank {rank} failed ({how}), and {reason}; the others go on \
                      without it"
                 ));
                 self.ranks.insert(rank, State::GivenUp);
-                self.hosts.leave(rank);
-                self.growth.fail();
+                self.growth.fail(rank);
                 self.judge_left();
-            }
-            // Who has started this launcher decides.
-            Decision::GiveUp { .. } if self.options.order().is_some() => {
-                self.end(Ending::RankFailed(format!("rank {rank} ended ({how})")));
             }
             Decision::GiveUp { reason } => {
                 self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));
@@ -211,7 +210,7 @@ impl Run<'_> {
     /// After the death of a tracker none can say so: it may have sent the end to all, and was the
     /// only one that knew. If it had not, the next one names the ranks that are missing when its time is up.
     pub(super) fn judge_early_ends(&mut self) {
-        if !self.joined || self.is_ended() || self.tracker_died {
+        if self.joined.is_empty() || self.is_ended() || self.tracker_died {
             return;
         }
         let left = self.ranks.iter().find(|(_, state)| matches!(state, State::Done)).map(|(rank, _)| *rank);

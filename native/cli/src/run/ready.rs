@@ -44,19 +44,25 @@ impl Ready {
     ///
     /// # Errors
     /// What keeps it from being begun.
-    pub fn own(options: &Options, sink: &Sink, sender: &Sender<LauncherEvent>) -> Result<Ready, Error> {
+    pub fn own(
+        options: &Options,
+        goes_elsewhere: bool,
+        sink: &Sink,
+        sender: &Sender<LauncherEvent>,
+    ) -> Result<Ready, Error> {
+        let own_address = options.own_address(goes_elsewhere);
         let (job, secret) = (JobId::random()?, Secret::random()?);
         let store = Store::open(options, job)?;
         let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
         for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
             sink.say(&remark);
         }
-        let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
+        let tracker = OwnTracker::start(options, own_address, (job, secret.clone()), start, sender.clone())?;
         let mut place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
         let mut ssh = None;
-        if options.goes_elsewhere() {
+        if goes_elsewhere {
             // Others reach those of this machine.
-            place.push((launched::ADDRESS, options.own_address().to_string()));
+            place.push((launched::ADDRESS, own_address.to_string()));
             place.push((launched::HOST, host_name()));
             ssh = Some(Ssh::new(
                 options,

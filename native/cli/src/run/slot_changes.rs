@@ -7,6 +7,11 @@ use super::slots::Listing;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How often a launcher that has slots without a number asks for one.
+pub(super) const ASK: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
     /// The script has answered.
@@ -15,13 +20,8 @@ impl Run<'_> {
         match listing {
             // What it said last holds.
             Err(text) => self.growth.notes.failed(script, &text, &self.template.sink),
-            Ok(Listing { here: 0, elsewhere }) => {
-                let text = format!("it named no slot of this machine, but the host {}", elsewhere.join(", "));
-                self.growth.notes.failed(script, &text, &self.template.sink);
-            }
-            Ok(Listing { here, elsewhere }) => {
-                self.growth.notes.answered(elsewhere, &self.template.sink);
-                self.growth.slots.list(here);
+            Ok(listing) => {
+                self.growth.list(listing, &self.template.sink);
                 self.evict();
                 self.fill();
             }
@@ -35,16 +35,15 @@ impl Run<'_> {
         all.filter(|number| !self.growth.leaving.contains(number)).collect()
     }
 
-    /// Ends the processes that have no slot any more, those of the highest numbers.
+    /// Ends the processes that have no slot any more.
     fn evict(&mut self) {
-        let there = self.there();
-        let excess = self.growth.slots.excess(there.len() as u32);
-        for number in there.into_iter().rev().take(excess as usize) {
+        for number in self.growth.excess(&self.there()) {
             self.say(&format!("the slot of the process that was started as rank {number} is gone; it is ended"));
+            self.growth.hosts.leave(number);
+            // No replacement is waited for when it is gone.
+            self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number) });
             match self.running(number) {
                 Some(child) => {
-                    // No replacement is waited for when it is gone.
-                    self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number) });
                     // It may have something to put in order.
                     child.signal(Signal::TERM);
                     let attempt = child.attempt;
@@ -60,17 +59,32 @@ impl Run<'_> {
         self.judge_left();
     }
 
-    /// Starts processes in the slots that are open, those of the lowest numbers that are free.
+    /// Starts processes in the slots that are open: those that wait for one, then those of the lowest numbers that are
+    /// free.
     pub(super) fn fill(&mut self) {
         let has_ended = self.ranks.values().any(|state| matches!(state, State::Done)) || self.is_ended();
-        if self.options.discovery.is_none() || self.ending.is_some() || has_ended {
+        if self.ending.is_some() || has_ended {
             return;
         }
-        let open = self.growth.slots.open(self.there().len() as u32);
+        let waiting = self.ranks.iter().filter_map(|(number, state)| match state {
+            State::WithoutSlot { attempt } => Some((*number, *attempt)),
+            _ => None,
+        });
+        let waiting: Vec<(u32, u32)> = waiting.collect();
+        for (number, attempt) in waiting.into_iter().take(self.open()) {
+            self.start(number, attempt);
+        }
+        let may_grow = self.options.discovery.is_some() || self.options.hosts.is_some();
+        if !may_grow || self.options.min.is_none() {
+            return;
+        }
+        let comes_back = self.options.discovery.is_some();
         let is_free = |number: &u32| {
-            !self.growth.leaving.contains(number) && matches!(self.ranks.get(number), None | Some(State::GivenUp))
+            let state = self.ranks.get(number);
+            let is_open = state.is_none() || comes_back && matches!(state, Some(State::GivenUp));
+            is_open && !self.growth.leaving.contains(number)
         };
-        let free: Vec<u32> = (0..self.options.most_ranks()).filter(is_free).take(open as usize).collect();
+        let free: Vec<u32> = (0..self.options.most_ranks()).filter(is_free).take(self.open()).collect();
         for number in free {
             if self.ending.is_some() {
                 return;
@@ -84,10 +98,43 @@ impl Run<'_> {
         }
     }
 
+    fn open(&self) -> usize {
+        self.growth.slots.open(self.there().len() as u32) as usize
+    }
+
     /// Ends a run of which no process is left.
     pub(super) fn judge_left(&mut self) {
-        if self.ranks.values().all(|state| matches!(state, State::GivenUp)) {
+        if !self.ranks.is_empty() && self.ranks.values().all(|state| matches!(state, State::GivenUp)) {
             self.end(Ending::RankFailed("no rank is left, and none is started again".into()));
+        }
+    }
+
+    /// How many slots of a job that is joined have no process yet, for lack of a number.
+    pub(super) fn unnumbered(&self) -> u32 {
+        let slots = self.options.joining.as_ref().map_or(0, |joining| joining.slots);
+        slots.saturating_sub(self.ranks.len() as u32)
+    }
+
+    /// Asks for numbers for them, until they have some or the job is over.
+    pub(super) fn ask_for_numbers(&mut self) {
+        if self.unnumbered() == 0 || self.ending.is_some() {
+            return;
+        }
+        match self.tracker.outcome() {
+            Some(Err(error)) => return self.end(Ending::JobFailed(error.to_string())),
+            Some(Ok(())) => return,
+            None => self.tracker.ask_for_numbers(),
+        }
+        self.after(ASK, Due::AskForNumbers);
+    }
+
+    /// The tracker has given them.
+    pub(super) fn numbered(&mut self, numbers: BTreeMap<u32, u32>) {
+        for (number, attempt) in numbers {
+            if self.ending.is_none() && self.unnumbered() > 0 && !self.ranks.contains_key(&number) {
+                self.attempts.insert(number, attempt);
+                self.start(number, attempt);
+            }
         }
     }
 }

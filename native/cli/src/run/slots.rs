@@ -1,16 +1,10 @@
-//! How many processes of a run there may be at a time, where that changes: a pure function of what a discovery script
-//! lists and of the processes that were given up.
+//! How many processes of a run there may be at a time, where that changes: a pure function of how many slots a discovery
+//! script lists and of the processes that were given up.
 
-/// What a discovery script has listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
-    /// Slots of this machine.
-    pub here: u32,
-    /// Other hosts.
-    pub elsewhere: Vec<String>,
-}
+/// What a discovery script has listed: hosts with their slots.
+pub type Listing = Vec<(String, u32)>;
 
-/// The slots of this machine.
+/// The slots of all hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
     most: u32,

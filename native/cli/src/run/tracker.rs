@@ -11,7 +11,7 @@ use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,6 +26,9 @@ pub trait JobTracker {
 
     /// Returns when all that the tracker knew at the call is known here, or it can't be had.
     fn settle(&self);
+
+    /// Asks for numbers for processes that have none yet.
+    fn ask_for_numbers(&self) {}
 
     /// How the job ended; `None` while it goes on.
     fn outcome(&self) -> Option<Result<(), Error>>;
@@ -76,6 +79,7 @@ impl OwnTracker {
     /// When it can't listen.
     pub fn start(
         options: &Options,
+        listen: IpAddr,
         (job, secret): (JobId, Secret),
         start: JobStart,
         tell: Sender<LauncherEvent>,
@@ -90,7 +94,6 @@ impl OwnTracker {
             }),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };
-        let listen = options.own_address();
         let port = options.listen.and_then(|listen| listen.port);
         let ports = port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?;
         let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };

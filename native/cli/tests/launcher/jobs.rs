@@ -35,6 +35,13 @@ impl Started {
         Ran { status: status.code(), out: self.text("out"), err: self.text("err") }
     }
 
+    /// Waits until so many lines of its output have this.
+    pub fn printed(&self, text: &str, lines: usize) {
+        until(&format!("{lines} lines with {text:?} of {}", self.name), || {
+            self.text("out").lines().filter(|line| line.contains(text)).count() >= lines
+        });
+    }
+
     pub fn kill(&mut self) {
         signal(self.child.id(), "KILL");
         self.child.wait().expect("it is this process's child");
@@ -87,6 +94,22 @@ impl Job {
         tracker
     }
 
+    /// A tracker of an elastic job, with these bounds and times.
+    pub fn elastic_tracker(&self, name: &str, address: &str, options: &[&str]) -> Started {
+        let (join, events) = (self.path("join"), self.path(&format!("{name}.jsonl")));
+        let job = ["tracker", "--job", "training", "--join", &join, "--listen", address, "--events", &events];
+        let tracker = self.start(name, &[&job[..], &["--lost-after", "5s"], options].concat());
+        until("the tracker is ready", || tracker.text("out").contains("join file"));
+        tracker
+    }
+
+    /// A host of such a job with so many slots, whose program ends when the world has had these sizes.
+    pub fn slots(&self, name: &str, slots: &str, sizes: &[&str]) -> Started {
+        let (join, program) = (self.path("join"), example("elastic"));
+        let options = ["run", "--join", &join, "--slots", slots, "--host", name, "--timeout", "50s", "--restart"];
+        self.start(name, &[&options[..], &["--", &program], sizes].concat())
+    }
+
     /// A host with these ranks.
     pub fn host(&self, name: &str, address: &str, ranks: &str) -> Started {
         let (join, program) = (self.path("join"), example("scenario"));
@@ -122,6 +145,22 @@ pub fn digest(ran: &[&Ran]) -> String {
     found.dedup();
     assert_eq!(found.len(), 1, "all ranks end with one model");
     found[0].to_string()
+}
+
+/// Every version's sum has to be that of the world that has made it; the sizes of the worlds, in order.
+pub fn worlds(ran: &[&Ran]) -> Vec<u64> {
+    let lines = ran.iter().flat_map(|ran| ran.out.lines());
+    let made: Vec<&str> = lines.filter_map(|line| Some(line.split_once("made ")?.1)).collect();
+    let mut worlds = Vec::new();
+    for (version, line) in made.into_iter().enumerate() {
+        let (world, sum) = line.split_once(' ').expect("a world and a sum");
+        let world: u64 = world.parse().expect("a world");
+        let whole: u64 = (1..=world).map(|rank| rank * 1000 + version as u64).sum();
+        assert_eq!(sum, whole.to_string(), "version {version} of a world of {world}");
+        worlds.push(world);
+    }
+    worlds.dedup();
+    worlds
 }
 
 /// The model of a run on one machine, without a fault.

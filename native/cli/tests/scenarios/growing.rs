@@ -34,8 +34,13 @@ impl Slots {
 
     /// So many from now on.
     fn are(&self, slots: u32) {
+        self.name(&format!("localhost:{slots}\n"));
+    }
+
+    /// These lines from now on.
+    fn name(&self, lines: &str) {
         let (new, file) = (self.0.path().join("new"), self.0.path().join("slots"));
-        std::fs::write(&new, format!("localhost:{slots}\n")).expect("room for a line");
+        std::fs::write(&new, lines).expect("room for some lines");
         std::fs::rename(new, file).expect("a file takes another one's place");
     }
 
@@ -211,11 +216,16 @@ fn what_cannot_be_is_refused_before_any_process_starts() {
 }
 
 #[test]
-fn a_host_that_no_process_can_be_started_on_is_refused_by_its_name() {
-    let slots = Slots::after("echo node7:4", 2);
-    let script = slots.script().display().to_string();
-    let ran = refused(&["-n", "2", "--min", "2", "--discovery", &script], 1);
-    ran.says("--discovery names the host node7").says("print localhost or localhost:SLOTS");
+fn a_host_that_does_not_reach_the_tracker_is_refused_by_its_name_and_said_once() {
+    let slots = Slots::of(2);
+    let running = grows(2, 3, &slots, &[], &[&example("elastic"), "2", "3"]);
+    running.printed("reached 1", 2);
+    slots.name("localhost:2\nnode7:4\n");
+    slots.are_seen();
+    slots.are(3);
+    let ran = ended(running);
+    ran.says("--discovery names the host node7").says("begin with --listen ADDRESS");
+    assert_eq!(ran.err.matches("names the host node7").count(), 1, "{}", ran.err);
 }
 
 #[test]

@@ -344,8 +344,17 @@ impl Tracker {
         self.slots.len() as u32
     }
 
-    /// The framework's newest try of a rank that is known; `None` where no task has asked for it.
+    /// Which life it is.
+    pub fn epoch(&self) -> u32 {
+        self.config.epoch
+    }
+
+    /// The framework's newest try of a rank that is known; `None` where no task has asked for it. In a job whose tasks
+    /// are given ranks it is that of the task of this number.
     pub fn newest_attempt(&self, rank: Rank) -> Option<Attempt> {
+        if self.gives_ranks() {
+            return self.standings.tries.get(&Task(rank.0)).map(|newest| newest.attempt);
+        }
         self.slots.get(rank.0 as usize).filter(|slot| slot.was_here).map(|slot| slot.attempt)
     }
 

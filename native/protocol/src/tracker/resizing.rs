@@ -217,8 +217,13 @@ impl Tracker {
         (least as usize..=self.most_ranks() as usize).contains(&ranks)
     }
 
+    /// Whether its world may change.
+    pub fn is_elastic(&self) -> bool {
+        self.config.elastic.is_some()
+    }
+
     /// How many ranks the job has at the most.
-    pub(super) fn most_ranks(&self) -> u32 {
+    pub fn most_ranks(&self) -> u32 {
         self.config.elastic.map_or(self.config.world, |elastic| elastic.max)
     }
 

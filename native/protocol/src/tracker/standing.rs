@@ -252,6 +252,11 @@ impl Tracker {
         }
     }
 
+    /// The numbers of the tasks that take part; `None` while that isn't known, since the job is being taken over.
+    pub fn tasks_there(&self) -> Option<BTreeSet<Rank>> {
+        self.takeover.is_none().then(|| self.standings.tasks.keys().map(|task| Rank(task.0)).collect())
+    }
+
     /// An agent is lost: what its tasks were given and haven't joined as is free. Those that stand by are given
     /// nothing before it speaks again; where it may be frozen, the framework is asked to replace it.
     pub(super) fn standings_lost(&mut self, agent: AgentId, executor: &str, reason: &str, kill: bool) {

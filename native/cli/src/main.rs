@@ -141,8 +141,8 @@ struct RunArguments {
     /// others go on without it, from the newest version (the calls of their programs end with RESIZED).
     #[arg(long, value_name = "RANKS", conflicts_with = "join", value_parser = clap::value_parser!(u32).range(1..))]
     min: Option<u32>,
-    /// With --min, and --discovery or --hosts: let the world grow to this many ranks at the most, as slots come [default: those
-    /// that it begins with].
+    /// With --min, and --discovery or --hosts: let the world grow to this many ranks at the most,
+    /// as slots come [default: those that it begins with].
     #[arg(
         long, requires = "min", value_name = "RANKS",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))

@@ -13,8 +13,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// The numbers of processes that a launcher of an elastic job starts: its own, and with them the lowest ones that nobody
-/// else has, up to so many in all, of those below `most`.
+/// The numbers of processes that a launcher of an elastic job starts: its own, and with them the
+/// lowest ones that nobody else has, up to so many in all, of those below `most`.
 pub fn numbers(own: &BTreeSet<Rank>, taken: &BTreeSet<Rank>, slots: u32, most: u32) -> BTreeSet<Rank> {
     let free = (0..most).map(Rank).filter(|number| !own.contains(number) && !taken.contains(number));
     let more = (slots as usize).saturating_sub(own.len());

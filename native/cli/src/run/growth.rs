@@ -113,8 +113,8 @@ impl Growth {
         self.leaving.remove(&number)
     }
 
-    /// Of these processes those that have no slot any more: the ones without one on their hosts, and of the others those
-    /// of the highest numbers.
+    /// Of these processes those that have no slot any more: the ones without one on their hosts,
+    /// and of the others those of the highest numbers.
     pub fn excess(&self, there: &[u32]) -> Vec<u32> {
         let without = self.hosts.excess();
         let mut excess: Vec<u32> = there.iter().copied().filter(|number| without.contains(number)).collect();

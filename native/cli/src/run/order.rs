@@ -1,5 +1,5 @@
-//! What a launcher is told by the one that has started it on another host: on its standard input, since the job's secret
-//! is a part of it. The end of that input is the end of the connection.
+//! What a launcher is told by the one that has started it on another host: on its standard input,
+//! since the job's secret is a part of it. The end of that input is the end of the connection.
 
 use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};

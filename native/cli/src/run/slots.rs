@@ -1,5 +1,5 @@
-//! How many processes of a run there may be at a time, where that changes: a pure function of how many slots a discovery
-//! script lists and of the processes that were given up.
+//! How many processes of a run there may be at a time, where that changes: a pure function of how
+//! many slots a discovery script lists and of the processes that were given up.
 
 /// What a discovery script has listed: hosts with their slots.
 pub type Listing = Vec<(String, u32)>;

@@ -290,16 +290,19 @@ impl Agent {
         self.shared.store.find(checkpoint)
     }
 
-    /// Has a stored checkpoint written to the durable store, if there is one and it is this version's turn.
+    /// Has a stored checkpoint written to the durable store, if there is one and it is this version's turn, or it was
+    /// asked for.
     fn keep(&self, member: MemberId, checkpoint: Checkpoint) {
-        let Some(writer) = self.writer.as_ref().filter(|writer| writer.wants(checkpoint.version)) else { return };
+        let version = checkpoint.version;
+        let is_wanted = self.shared.wish().is_some_and(|wish| wish.makes_durable(version));
+        let Some(writer) = self.writer.as_ref().filter(|writer| is_wanted || writer.wants(version)) else { return };
         let written = match self.shared.store.kept(&checkpoint) {
             Some(kept) => writer.write(member, kept, self.shared.world()).map_err(|error| error.message),
             None => Err("this process has it no more".into()),
         };
         if let Err(why) = written {
             let MemberId { rank, incarnation } = member;
-            let (version, reason) = (checkpoint.version, format!("{why}; training goes on without it"));
+            let reason = format!("{why}; training goes on without it");
             self.report_event(Event::DurableFailed { rank, incarnation, version, reason });
         }
     }
@@ -312,6 +315,12 @@ impl Agent {
 
     fn entered(&self, member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
         self.shared.entered(member, checkpoint, local);
+    }
+
+    /// Whether a rank in this version was asked to take a checkpoint as soon as it can: the framework
+    /// is about to take hosts away. Ranks hear of it at different times; what they do has to be agreed on.
+    pub fn wants_checkpoint(&self, version: Version) -> bool {
+        self.shared.wish().is_some_and(|wish| wish.is_open_in(version))
     }
 
     /// Whether the driver asks for rank 0's result. Known when a member has its start; `false` before.

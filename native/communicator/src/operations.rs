@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use twox_hash::XxHash3_64;
 
+/// What errors call a choice.
+const CHOICE: &str = "rejoin:choice";
+
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
 ///
 /// It begins in boot: results of boot are kept for the life of the job, and are found again by how
@@ -186,6 +189,33 @@ impl Operations {
         let result = inner.run(&self.trainer, &call, shape, &plain(), own)?;
         received.copy_from_slice(&result);
         Ok(())
+    }
+
+    /// All ranks get rank 0's choice, which no incarnation of it promises to repeat: it may depend on
+    /// what only its process knows at the moment. One that is started again is bound by the choice
+    /// as soon as any other rank has it. A `true` is returned when all ranks have it, so that what
+    /// is then done can't be undone by a death.
+    ///
+    /// # Errors
+    /// As [`Operations::allreduce`].
+    pub fn choose(&self, own: bool) -> Result<bool, Error> {
+        let mut inner = self.inner.lock();
+        let (site, root) = (Site::Named(CHOICE.into()), Rank(0));
+        let call = moving(Operation::Broadcast, Element::U8.name(), 1, Some(root), site.clone());
+        let shape = Shape::Broadcast { bytes: 1, root: root.0 as usize };
+        let input = [u8::from(own)];
+        let input: &[u8] = if inner.calls.rank() == root { &input } else { &[] };
+        inner.calls.repeats = false;
+        let chosen = inner.run(&self.trainer, &call, shape, &plain(), input).and_then(|chosen| {
+            let is_wanted = chosen.first().is_some_and(|byte| *byte != 0);
+            if is_wanted {
+                let call = moving(Operation::Barrier, "", 0, None, site);
+                inner.run(&self.trainer, &call, Shape::Barrier, &plain(), &[])?;
+            }
+            Ok(is_wanted)
+        });
+        inner.calls.repeats = true;
+        chosen
     }
 
     /// Ends the phase: after boot the version begins that this incarnation was started at, and

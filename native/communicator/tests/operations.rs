@@ -549,3 +549,49 @@ fn what_can_not_be_right_is_refused_before_anything_is_sent() {
     let nobody = MemberId { rank: Rank(3), ..trainer.member };
     assert_eq!(Operations::open(&trainer.process.plane, nobody, None, "x", LIMIT).unwrap_err().code, Code::Fenced);
 }
+
+/// What rank 0's first incarnation chooses, call by call; its next one would choose otherwise.
+const CHOICES: [bool; 3] = [false, true, false];
+
+/// Three sums with a choice behind each, and two more sums.
+fn choose(mut trainer: Trainer) -> Result<Trainer, Error> {
+    trainer.allreduce(77, COUNT)?;
+    trainer.enter(0)?;
+    for (salt, first) in CHOICES.into_iter().enumerate() {
+        trainer.allreduce(salt as u32, COUNT)?;
+        let own = first == (trainer.start.incarnation.number == 0);
+        assert_eq!(trainer.operations.choose(own)?, first, "choice {salt} of rank {}", trainer.member.rank);
+    }
+    trainer.allreduce(3, COUNT)?;
+    trainer.allreduce(4, COUNT)?;
+    trainer.enter(1)?;
+    trainer.operations.end()?;
+    Ok(trainer)
+}
+
+/// The third choice is call 6 of its version: the second one brings a barrier along.
+#[test]
+fn a_rank_that_dies_is_bound_by_what_it_has_chosen_before_and_need_not_choose_the_same() {
+    for (died, seqno) in [(0, 8), (1, 8), (1, 3)] {
+        let moment = Moment::Entering { phase: version(0), seqno };
+        let rule = FaultRule { id: 0, rank: Rank(died), incarnation: Some(0), moment, action: Action::Throw };
+        let ranks = &Ranks::with_rules(2, 1, vec![rule]);
+        let live = |rank: u32| {
+            for task in 0.. {
+                let process = Process::new(ranks, &format!("{rank}-{task}"), true);
+                match choose(process.join(rank, task)) {
+                    Ok(trainer) => return trainer.finish(),
+                    Err(error) if error.message.contains("fault rule") => process.agent.end(),
+                    Err(error) => panic!("rank {rank}, try {task}: {error}"),
+                }
+            }
+            unreachable!("tries don't end");
+        };
+        std::thread::scope(|scope| {
+            let live = &live;
+            let threads: Vec<_> = (0..2).map(|rank| scope.spawn(move || live(rank))).collect();
+            threads.into_iter().for_each(|thread| drop(thread.join().expect("a rank's thread panicked")));
+        });
+        ranks.event("the death", |event| matches!(event, Event::RankLost { .. }));
+    }
+}

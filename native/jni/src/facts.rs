@@ -3,7 +3,8 @@
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::fault::text::{Aftermath, Rule};
 use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::ids::{Attempt, Task};
+use rejoin_agent::protocol::ids::{Attempt, Task, Version};
+use rejoin_agent::protocol::message::CheckpointWish;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
 use serde_json::{json, Value};
@@ -81,8 +82,14 @@ pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
             reason: value("reason")?.into(),
             counts: flag("counts", value("counts")?)?,
         }),
+        Some("checkpoint.wanted") => Ok(TrackerInput::CheckpointWanted(CheckpointWish {
+            after: Version(number("after", value("after")?)?),
+            durable: flag("durable", value("durable")?)?,
+        })),
         Some("cancel") => Ok(TrackerInput::Cancel { error: Error::new(code(value("code")?)?, value("message")?) }),
-        other => Err(bad(format!("fact {other:?} is unknown; expected executor.gone, task.gone or cancel"))),
+        other => Err(bad(format!(
+            "fact {other:?} is unknown; expected executor.gone, task.gone, checkpoint.wanted or cancel"
+        ))),
     }
 }
 

@@ -138,6 +138,16 @@ pub(crate) fn print<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong, line: J
     Ok(())
 }
 
+pub(crate) fn checkpoints_early<'l>(
+    _: &mut Env<'l>,
+    _: JClass<'l>,
+    member: jlong,
+    version: jint,
+) -> Result<jboolean, Failure> {
+    let member = MEMBERS.find(member)?;
+    Ok(member.checkpoints_early(Version(unsigned("version", version)?))?)
+}
+
 pub(crate) fn logged<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let logged = MEMBERS.find(member)?.logged()?;
     Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))

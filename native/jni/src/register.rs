@@ -179,6 +179,10 @@ const XGBOOST_METHODS: &[NativeMethod] = &[
     },
     xgboost! { fn = member::begin_round, static fn member_begin_round(member: jlong, round: jint) },
     xgboost! { fn = member::print, static fn member_print(member: jlong, text: JString) },
+    xgboost! {
+        fn = member::checkpoints_early,
+        static fn member_checkpoints_early(member: jlong, version: jint) -> jboolean
+    },
     xgboost! { fn = member::logged, static fn member_logged(member: jlong) -> jlong },
     xgboost! { fn = member::logged_together, static fn member_logged_together(member: jlong) -> jlong },
     xgboost! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },

@@ -293,6 +293,30 @@ pub enum TrackerMessage {
         /// Why.
         error: Error,
     },
+    /// The framework is about to take hosts away: a checkpoint that is newer than the ones there are is of use.
+    CheckpointWanted(CheckpointWish),
+}
+
+/// A checkpoint that is wanted before its turn. A later wish replaces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointWish {
+    /// Any version after this one will do.
+    pub after: Version,
+    /// It is to be in the durable store too, whether it is its turn or not.
+    pub durable: bool,
+}
+
+impl CheckpointWish {
+    /// Whether a rank in this version should take a checkpoint as soon as it can.
+    pub fn is_open_in(&self, version: Version) -> bool {
+        version <= self.after
+    }
+
+    /// Whether the checkpoint that begins this version is to be durable because of the wish. Two
+    /// versions are: a rank may have been in the first of them when it heard of the wish.
+    pub fn makes_durable(&self, version: Version) -> bool {
+        self.durable && version > self.after && version.0 <= self.after.0.saturating_add(2)
+    }
 }
 
 /// The rhythm of a job, decided by the tracker.

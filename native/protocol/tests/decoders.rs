@@ -269,6 +269,10 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
             attempt: Attempt { stage, task: attempt },
             error: Error::new(Code::Fenced, message)
         }),
+        (any::<u32>(), any::<bool>()).prop_map(|(after, durable)| TrackerMessage::CheckpointWanted(CheckpointWish {
+            after: Version(after),
+            durable
+        })),
         text().prop_map(|message| TrackerMessage::Refused(Error::new(Code::Incompatible, message))),
     ]
 }

@@ -2,10 +2,10 @@
 
 mod support;
 
-use rejoin_protocol::error::Code;
+use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{AgentId, Incarnation, MemberId, Millis, Rank};
-use rejoin_protocol::message::{AgentMessage, RankProgress, RankState, Timing, TrackerMessage};
+use rejoin_protocol::ids::{AgentId, Incarnation, MemberId, Millis, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, CheckpointWish, RankProgress, RankState, Timing, TrackerMessage};
 use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use support::*;
 
@@ -212,4 +212,44 @@ fn an_agent_that_registers_again_while_a_plan_stands_is_told_the_plan_again() {
     let outputs = desk.register_as(50, 1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(3)]);
     assert!(lost(&outputs).is_empty());
     assert_eq!(plan(&outputs, 50).unwrap().newcomers[0].rank, Rank(0));
+}
+
+fn wishes(outputs: &[TrackerOutput], to: u64) -> Vec<CheckpointWish> {
+    let wishes = sent(outputs, to).into_iter().filter_map(|message| match message {
+        TrackerMessage::CheckpointWanted(wish) => Some(*wish),
+        _ => None,
+    });
+    wishes.collect()
+}
+
+#[test]
+fn a_checkpoint_that_is_wanted_is_asked_of_all_agents_once_and_of_those_that_come_later() {
+    let mut desk = Desk::trained_to(2, 3);
+    let wish = CheckpointWish { after: Version(3), durable: true };
+    let outputs = desk.input(TrackerInput::CheckpointWanted(wish)).to_vec();
+    assert_eq!([wishes(&outputs, 1), wishes(&outputs, 2)], [[wish], [wish]]);
+    assert_eq!(desk.input(TrackerInput::CheckpointWanted(wish)).to_vec(), [], "it is known");
+    let outputs = desk.register(7);
+    assert_eq!(wishes(&outputs, 7), [wish]);
+    let later = CheckpointWish { after: Version(5), durable: false };
+    let outputs = desk.input(TrackerInput::CheckpointWanted(later)).to_vec();
+    assert_eq!([wishes(&outputs, 1), wishes(&outputs, 7)], [[later], [later]]);
+}
+
+#[test]
+fn after_the_end_no_checkpoint_is_wanted() {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.input(TrackerInput::Cancel { error: Error::new(Code::Cancelled, "no more") });
+    let wish = CheckpointWish { after: Version(3), durable: true };
+    assert_eq!(desk.input(TrackerInput::CheckpointWanted(wish)).to_vec(), []);
+}
+
+#[test]
+fn a_wish_is_open_until_a_later_version_and_makes_the_next_two_durable() {
+    let wish = CheckpointWish { after: Version(3), durable: true };
+    let open: Vec<u32> = (0..8).filter(|version| wish.is_open_in(Version(*version))).collect();
+    let durable: Vec<u32> = (0..8).filter(|version| wish.makes_durable(Version(*version))).collect();
+    assert_eq!((open, durable), (vec![0, 1, 2, 3], vec![4, 5]));
+    let other = CheckpointWish { durable: false, ..wish };
+    assert!((0..8).all(|version| !other.makes_durable(Version(version))));
 }

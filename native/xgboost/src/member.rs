@@ -164,6 +164,16 @@ impl Member {
         }
     }
 
+    /// [`Plane::checkpoints_early`](crate::Plane::checkpoints_early), in this version.
+    ///
+    /// # Errors
+    /// Why the member's calls end; as that.
+    pub fn checkpoints_early(&self, version: Version) -> Result<bool, Error> {
+        let id = self.id()?;
+        let chosen = self.process.plane.checkpoints_early(&self.process.agent, id, version);
+        chosen.map_err(|error| self.better(error))
+    }
+
     /// [`Plane::logged`](crate::Plane::logged).
     ///
     /// # Errors

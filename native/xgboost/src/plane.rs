@@ -16,7 +16,7 @@ use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, Start};
-use rejoin_protocol::ids::{Attempt, Checkpoint, MemberId, Phase, Rank};
+use rejoin_protocol::ids::{Attempt, Checkpoint, MemberId, Phase, Rank, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,6 +186,20 @@ impl Plane {
                 self.bridge.failure(member).map_or(Ok(()), Err)
             }
             None => self.bridge.begin_round(member, round).map(drop),
+        }
+    }
+
+    /// Whether all ranks are to take a checkpoint between two rounds, before its turn: what rank 0's
+    /// process was asked for, in a job whose collectives are hooked; always `false` in others, whose
+    /// ranks have nothing but what XGBoost sends, which has to repeat itself. Every rank calls it at
+    /// the same places.
+    ///
+    /// # Errors
+    /// As [`Operations::choose`].
+    pub fn checkpoints_early(&self, agent: &Agent, member: MemberId, version: Version) -> Result<bool, Error> {
+        match self.hooked(member) {
+            Some(HookedIncarnation { operations, .. }) => operations.choose(agent.wants_checkpoint(version)),
+            None => Ok(false),
         }
     }
 

@@ -211,6 +211,7 @@ impl Control {
                 self.stood_by(task, attempt, outcome.map(|digest| StoodBy::Over { digest }));
             }
             HostOutput::Forget { lineage, version } => self.shared.store.forget(lineage, version),
+            HostOutput::CheckpointWanted(wish) => self.shared.checkpoint_is_wanted(wish),
             HostOutput::Faults(rules) => {
                 let rules: Vec<_> = rules.into_iter().filter(|rule| !self.shared.has_fired(rule.id)).collect();
                 self.rules.replace(&rules);

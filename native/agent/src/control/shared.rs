@@ -15,6 +15,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Offer;
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, MemberId, Rank, Task, Version};
+use rejoin_protocol::message::CheckpointWish;
 use rejoin_protocol::report::Report;
 use rejoin_transport::JobId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,6 +130,8 @@ struct Known {
     /// Fault rules that planes have said to fire.
     fired: BTreeSet<u32>,
     progress: BTreeMap<Rank, (Version, u32)>,
+    /// The checkpoint that was asked for last.
+    wish: Option<CheckpointWish>,
     /// The control thread wants to be woken for each version that is entered.
     hears_versions: bool,
     /// What checkpoints take that it wasn't woken for: older ones are dropped when it is.
@@ -163,6 +166,7 @@ impl Shared {
             failures: BTreeMap::new(),
             fired: BTreeSet::new(),
             progress: BTreeMap::new(),
+            wish: None,
             hears_versions: true,
             unheard_bytes: 0,
         };
@@ -268,6 +272,14 @@ impl Shared {
     /// The number of ranks; 0 before the first view.
     pub(crate) fn world(&self) -> u32 {
         self.known.lock().world
+    }
+
+    pub(crate) fn checkpoint_is_wanted(&self, wish: CheckpointWish) {
+        self.known.lock().wish = Some(wish);
+    }
+
+    pub(crate) fn wish(&self) -> Option<CheckpointWish> {
+        self.known.lock().wish
     }
 
     pub(crate) fn result_is_wanted(&self, is_wanted: bool) {

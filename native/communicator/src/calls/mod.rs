@@ -56,7 +56,7 @@ pub(super) struct Calls {
     shapes: Shapes,
     scratch: Vec<u8>,
     failed: Option<Error>,
-    repeats: bool,
+    pub(super) repeats: bool,
     /// The first round of the version, where the owner has rounds; for errors.
     pub(super) round: Option<u32>,
     /// Whether the last call had to be run: its result wasn't a recorded one.

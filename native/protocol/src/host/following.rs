@@ -42,6 +42,7 @@ impl Host {
             TrackerMessage::Fenced { member, error } => self.fenced(member, error),
             TrackerMessage::Ended(outcome) => self.end(outcome),
             TrackerMessage::Faults(rules) => self.outputs.push_back(HostOutput::Faults(rules)),
+            TrackerMessage::CheckpointWanted(wish) => self.outputs.push_back(HostOutput::CheckpointWanted(wish)),
             TrackerMessage::HeartbeatAck { .. } => {}
             TrackerMessage::RankGiven { task, attempt, given } => self.rank_given(task, attempt, given),
             TrackerMessage::StandByEnded { task, attempt, error } => self.standing_ended(task, attempt, error),

@@ -20,7 +20,7 @@ use crate::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Task, Version,
 };
 use crate::member::Member;
-use crate::message::{AgentMessage, RankGiven, TrackerMessage};
+use crate::message::{AgentMessage, CheckpointWish, RankGiven, TrackerMessage};
 use crate::report::Report;
 use crate::view::{AgentAddress, View};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -325,6 +325,8 @@ pub enum HostOutput {
     },
     /// Rules to be watched from now on (they replace older ones).
     Faults(Vec<FaultRule>),
+    /// A checkpoint is wanted before its turn (it replaces an older wish).
+    CheckpointWanted(CheckpointWish),
     /// The agent is over: it frees all it holds.
     Close {
         /** Why. */

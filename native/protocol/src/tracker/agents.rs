@@ -57,6 +57,9 @@ impl Tracker {
         if !self.config.faults.is_empty() {
             self.send_link(link, TrackerMessage::Faults(self.config.faults.clone()));
         }
+        if let Some(wish) = self.wish {
+            self.send_link(link, TrackerMessage::CheckpointWanted(wish));
+        }
         if let Some(outcome) = ended {
             return self.ended_before(&executor, *outcome);
         }

@@ -24,7 +24,7 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::fault::FaultRule;
 use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank, Task};
-use crate::message::{AgentMessage, Standing, Timing, TrackerMessage};
+use crate::message::{AgentMessage, CheckpointWish, Standing, Timing, TrackerMessage};
 use crate::plan::Chain;
 use crate::report::Report;
 use crate::resize::Elastic;
@@ -140,6 +140,9 @@ pub enum TrackerInput {
         /** The task. */
         task: Task,
     },
+    /// The framework is about to take hosts away, and a newer checkpoint is of use: all agents are told, also those
+    /// that come later.
+    CheckpointWanted(CheckpointWish),
     /// The user or the framework ends the job.
     Cancel {
         /** Why. */
@@ -247,6 +250,8 @@ pub struct Tracker {
     has_own: bool,
     /// A later life that found no agent that knew anything.
     knows_nothing: bool,
+    /// The checkpoint that the framework has asked for last.
+    wish: Option<CheckpointWish>,
     over: Option<Result<u128, Error>>,
     outputs: VecDeque<TrackerOutput>,
 }
@@ -290,6 +295,7 @@ impl Tracker {
             resized: (config.epoch > 1).then_some(now),
             has_own: false,
             knows_nothing: false,
+            wish: None,
             over: None,
             outputs: VecDeque::new(),
             config: TrackerConfig { epoch: config.epoch.max(1), ..config },
@@ -310,6 +316,7 @@ impl Tracker {
             }
             TrackerInput::TaskEnded { task } => self.task_ended(task),
             TrackerInput::TaskLeaves { task } => self.task_leaves(task),
+            TrackerInput::CheckpointWanted(wish) => self.want_checkpoint(wish),
             TrackerInput::Cancel { error } => self.fail(error),
             TrackerInput::BytesCame { link } => self.bytes_came(link),
             TrackerInput::Wake => self.judge_silence(),
@@ -453,6 +460,12 @@ impl Tracker {
     fn send(&mut self, agent: AgentId, message: TrackerMessage) {
         if let Some(link) = self.agents.get(&agent).and_then(|agent| agent.link) {
             self.send_link(link, message);
+        }
+    }
+
+    fn want_checkpoint(&mut self, wish: CheckpointWish) {
+        if self.over.is_none() && self.wish.replace(wish) != Some(wish) {
+            self.send_all(&TrackerMessage::CheckpointWanted(wish));
         }
     }
 

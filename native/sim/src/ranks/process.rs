@@ -349,7 +349,8 @@ impl Process {
             }
             HostOutput::Forget { lineage, version } => drop(self.store.remove(&(lineage, version))),
             // Ranks here have no models of their own.
-            HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) => {}
+            HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) | HostOutput::CheckpointWanted(_) => {
+            }
             HostOutput::LeaveTracker { .. } => out.push(Output::LeaveTracker),
             HostOutput::Fetch { member: MemberId { rank, incarnation }, checkpoint, holders } => {
                 let holders = holders.iter().map(|at| at.agent.0 as u32).collect();

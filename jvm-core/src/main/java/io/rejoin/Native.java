@@ -29,7 +29,7 @@ final class Native {
   /**
    * Reports to the tracker what the framework knows: {@code kind, key, value, ...} with kinds
    * {@code executor.gone} (executor, reason), {@code task.gone} (rank, stage, task, reason), {@code
-   * cancel} (code, message).
+   * checkpoint.wanted} (after, durable), {@code cancel} (code, message).
    */
   static native void trackerNotify(long tracker, String[] fact);
 

@@ -69,6 +69,24 @@ public final class Tracker implements AutoCloseable {
         Boolean.toString(counts));
   }
 
+  /**
+   * The framework is about to take hosts away, and a checkpoint that is newer than this version is
+   * of use. Ranks that can take one before its turn do so at the end of the round that they are in
+   * ({@link io.rejoin.xgboost.TrainingSpec#checkpointsOnNotice}). Replaces an older wish.
+   *
+   * @param after the newest version that is known
+   * @param durable whether the next checkpoint is to be in the durable folder, if the job has one,
+   *     even if it isn't its turn
+   */
+  public void checkpointWanted(int after, boolean durable) {
+    report(
+        "checkpoint.wanted",
+        "after",
+        Integer.toString(after),
+        "durable",
+        Boolean.toString(durable));
+  }
+
   /** Ends the job with an error, which reaches every task. */
   public void cancel(RejoinException.Code code, String message) {
     report("cancel", "code", code.name(), "message", message);

@@ -249,7 +249,7 @@ final class Incarnation {
         while (!done()) {
           trainOneRound();
           listener.accept(progress.round());
-          if (done() || progress.round() == next) {
+          if (done() || progress.round() == next || isWantedEarly()) {
             take();
             enter(done());
             next = nextCheckpoint();
@@ -273,6 +273,17 @@ final class Incarnation {
 
     private boolean done() {
       return progress.round() >= spec.rounds() || progress.shouldStop(spec.earlyStoppingRounds());
+    }
+
+    /**
+     * Whether a checkpoint is taken although it isn't its turn: the same answer at all ranks, and
+     * for those that come back. Where the Booster is kept a checkpoint changes nothing in the model.
+     */
+    private boolean isWantedEarly() {
+      return spec.checkpointsOnNotice()
+          && version.keepsBooster()
+          && start.hooked()
+          && member.checkpointsEarly(at);
     }
 
     private int nextCheckpoint() {

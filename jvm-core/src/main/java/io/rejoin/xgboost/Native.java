@@ -73,6 +73,12 @@ final class Native {
   /** Shows a text at the job's driver; when, nobody waits for. */
   static native void memberPrint(long member, String text);
 
+  /**
+   * Whether all ranks take a checkpoint now, before its turn; every rank calls it at the same
+   * places, in this version.
+   */
+  static native boolean memberCheckpointsEarly(long member, int version);
+
   /** Bytes that this version logs for the rank alone, when all that its worker wrote is counted. */
   static native long memberLogged(long member);
 

@@ -19,6 +19,7 @@ public final class TrainingSpec implements Serializable {
   private final HashMap<String, Object> parameters;
   private final CheckpointRhythm rhythm;
   private int earlyStoppingRounds;
+  private boolean checkpointsOnNotice;
   private IObjective objective;
   private IEvaluation evaluation;
 
@@ -46,6 +47,17 @@ public final class TrainingSpec implements Serializable {
     return this;
   }
 
+  /**
+   * Whether ranks take a checkpoint before its turn when the framework says that hosts will go.
+   * They then ask each other after each round that isn't followed by a checkpoint, which costs one
+   * small broadcast. Without effect where XGBoost's collectives aren't served by Rejoin's own, and
+   * up to XGBoost 3.2, where the rhythm of checkpoints is a part of the result.
+   */
+  public TrainingSpec checkpointsOnNotice(boolean checkpointsOnNotice) {
+    this.checkpointsOnNotice = checkpointsOnNotice;
+    return this;
+  }
+
   /** The user's objective and evaluation; null for XGBoost's own. */
   public TrainingSpec custom(IObjective objective, IEvaluation evaluation) {
     this.objective = objective;
@@ -63,6 +75,7 @@ public final class TrainingSpec implements Serializable {
         + version.wire()
         + ";checkpoints="
         + rhythm
+        + (checkpointsOnNotice ? "-or-on-notice" : "")
         + ";rounds="
         + rounds
         + ";stop="
@@ -82,6 +95,10 @@ public final class TrainingSpec implements Serializable {
 
   int earlyStoppingRounds() {
     return earlyStoppingRounds;
+  }
+
+  boolean checkpointsOnNotice() {
+    return checkpointsOnNotice;
   }
 
   CheckpointRhythm rhythm() {

@@ -294,6 +294,9 @@ impl Agent {
     /// asked for.
     fn keep(&self, member: MemberId, checkpoint: Checkpoint) {
         let version = checkpoint.version;
+        if version == Version(0) {
+            return; // the beginning, which no rank takes and nothing can go on from
+        }
         let is_wanted = self.shared.wish().is_some_and(|wish| wish.makes_durable(version));
         let Some(writer) = self.writer.as_ref().filter(|writer| is_wanted || writer.wants(version)) else { return };
         let written = match self.shared.store.kept(&checkpoint) {

@@ -5,10 +5,12 @@ mod ranks;
 
 use bytes::Bytes;
 use ranks::{attempt, Ranks, LIMIT};
+use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
+use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::host::{Offer, Start};
 use rejoin_agent::protocol::ids::{MemberId, Phase, Rank, Version};
 use rejoin_agent::{checkpoint, digest, Agent, Joined, Taken, TrackerNotice};
@@ -594,4 +596,23 @@ fn a_rank_that_dies_is_bound_by_what_it_has_chosen_before_and_need_not_choose_th
         });
         ranks.event("the death", |event| matches!(event, Event::RankLost { .. }));
     }
+}
+
+/// One rank enters versions 0 and 1 in a process that writes each durable checkpoint: what is in the folder then.
+#[test]
+fn the_beginning_is_no_durable_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks = &Ranks::with_rules(1, 1, Vec::new());
+    let plane = Arc::new(CollectivePlane::new(Budget::new(LogLimits::default(), "the test's")));
+    let durable = Some(Durable::at(folder.path(), 1));
+    let agent = Arc::new(Agent::start_keeping(ranks.config("0"), plane.clone(), durable, OWN_COPIES).unwrap());
+    let mut trainer = Process { agent, plane, shares_memory: false }.join(0, 0);
+    for version in 0..2 {
+        trainer.model = vec![version as u8; version as usize];
+        trainer.enter(version).unwrap();
+    }
+    ranks.event("the last write", |event| matches!(event, Event::DurableWritten { version: Version(1), .. }));
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let versions: Vec<String> = names.map(|name| name.rsplit('-').next().unwrap_or_default().into()).collect();
+    assert_eq!(versions, ["0000000001.checkpoint"]);
 }

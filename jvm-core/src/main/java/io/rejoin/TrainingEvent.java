@@ -99,6 +99,16 @@ public final class TrainingEvent {
      * in a job without spares), stage, task, executor, reason.
      */
     KILL_WANTED,
+    /**
+     * An executor was told of its end in time (Spark): executor, known_millis (for how long the
+     * framework knew it), reason.
+     */
+    EXECUTOR_LEAVES,
+    /**
+     * A rank's task is ended, because its executor is to go and the rank can be elsewhere at once:
+     * rank, executor, reason. What follows is as after a loss.
+     */
+    RANK_MOVED,
     /** A rank's program has a text for whoever started the job: rank, incarnation, text. */
     PRINTED,
     /** A kind that this version doesn't know. */

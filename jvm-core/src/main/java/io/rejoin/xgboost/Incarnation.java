@@ -277,7 +277,8 @@ final class Incarnation {
 
     /**
      * Whether a checkpoint is taken although it isn't its turn: the same answer at all ranks, and
-     * for those that come back. Where the Booster is kept a checkpoint changes nothing in the model.
+     * for those that come back. Where the Booster is kept a checkpoint changes nothing in the
+     * model.
      */
     private boolean isWantedEarly() {
       return spec.checkpointsOnNotice()

@@ -79,11 +79,11 @@ public final class XgboostMember implements AutoCloseable {
   }
 
   /**
-   * Whether all ranks take a checkpoint now, before its turn, because the framework is about to take
-   * hosts away ({@link io.rejoin.Tracker#checkpointWanted}). Rank 0's agent decides, the others get
-   * its choice by a collective, and a rank that is started again is given the choices that were
-   * made. So every rank has to call it at the same places. Never true where XGBoost's collectives
-   * aren't served by Rejoin's own. No XGBoost call may be in progress.
+   * Whether all ranks take a checkpoint now, before its turn, because the framework is about to
+   * take hosts away ({@link io.rejoin.Tracker#checkpointWanted}). Rank 0's agent decides, the
+   * others get its choice by a collective, and a rank that is started again is given the choices
+   * that were made. So every rank has to call it at the same places. Never true where XGBoost's
+   * collectives aren't served by Rejoin's own. No XGBoost call may be in progress.
    *
    * @param version the one that the rank is in
    */

@@ -149,7 +149,8 @@ final class Fit<M extends Model<M>> {
       TrainingSpec spec =
           new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())
-              .custom(stock.objective(), stock.evaluation());
+              .custom(stock.objective(), stock.evaluation())
+              .checkpointsOnNotice(surroundings.decommissions());
       DurableFolder folder = DurableJob.checkpoints(durable, inputs);
       byte[] result =
           new GangJob(surroundings, settings, listeners, faults, folder)

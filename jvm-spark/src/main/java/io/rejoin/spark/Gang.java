@@ -46,6 +46,7 @@ final class Gang {
   private final String checkpointAdvice;
   private final Thread events;
   private final boolean hasSpares;
+  private final SpotNotices notices;
   private volatile JavaFutureAction<?> stage;
   private volatile TrainingEvent end;
   private volatile boolean sparkIsDone;
@@ -60,11 +61,16 @@ final class Gang {
       Surroundings surroundings,
       String budget,
       GangProgram<?> program,
-      boolean hasSpares) {
+      boolean hasSpares,
+      boolean hasDurable) {
     this.hasSpares = hasSpares;
     this.context = surroundings.context();
     this.tracker = tracker;
     this.registry = new SparkRegistry(surroundings, tracker, program.besideExecutor());
+    this.notices =
+        surroundings.decommissions()
+            ? new SpotNotices(surroundings, tracker, registry.facts(), hasDurable, this::tell)
+            : null;
     this.running = running;
     this.tab = tab;
     this.listeners = listeners;
@@ -242,6 +248,9 @@ final class Gang {
         } else if (sparkIsDone) {
           quiet += POLL_MILLIS;
         }
+        if (notices != null && end == null && !sparkIsDone) {
+          notices.look();
+        }
       } catch (RejoinException e) {
         LOG.debug(
             "the tracker of job {} was closed while its events were followed",
@@ -275,11 +284,18 @@ final class Gang {
     }
   }
 
-  private void take(TrainingEvent event) {
+  private void tell(TrainingEvent event) {
     running.accept(event);
     tab.accept(event);
     listeners.forEach(listener -> listener.deliver(event));
+  }
+
+  private void take(TrainingEvent event) {
+    tell(event);
     registry.take(event);
+    if (notices != null) {
+      notices.take(event);
+    }
     switch (event.kind()) {
       case JOB_FAILED:
         end = event;

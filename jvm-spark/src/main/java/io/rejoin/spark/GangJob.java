@@ -87,7 +87,8 @@ final class GangJob {
               surroundings,
               budget,
               program,
-              spares() > 0)
+              spares() > 0,
+              durable != null)
           .run(stage.apply(gang));
     }
   }
@@ -149,6 +150,12 @@ final class GangJob {
               + " one",
           job.brief(),
           spares());
+    }
+    if (!surroundings.context().isLocal() && !surroundings.decommissions()) {
+      LOG.info(
+          "job {}: spark.decommission.enabled is off: an executor that is told of its end in time"
+              + " (a spot instance) is not left before it, and its ranks are tried again after it",
+          job.brief());
     }
     return budget;
   }

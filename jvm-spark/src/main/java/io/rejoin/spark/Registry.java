@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
@@ -29,6 +30,8 @@ final class Registry {
     REGISTERED,
     /** Spark gives the executor no tasks of this gang. */
     EXCLUDED,
+    /** The executor was told of its end: Spark gives it no tasks any more. */
+    LEAVING,
     /** The executor's process has ended, or was taken away. */
     GONE,
     /** The task was started. */
@@ -177,7 +180,14 @@ final class Registry {
 
   /** Spark gives an executor no tasks any more. */
   synchronized Optional<String> executorExcluded(String executor, String why, long at) {
-    return executor(executor).change(State.EXCLUDED, why, at);
+    Entry entry = executor(executor);
+    return entry.state == State.LEAVING ? Optional.empty() : entry.change(State.EXCLUDED, why, at);
+  }
+
+  /** An executor was told of its end in time. */
+  synchronized Optional<String> executorLeaves(String executor, String why, long at) {
+    Entry entry = executor(executor);
+    return entry.state == State.LEAVING ? Optional.empty() : entry.change(State.LEAVING, why, at);
   }
 
   /** Spark gives it tasks again. */
@@ -205,7 +215,7 @@ final class Registry {
   /** An executor's agent is registered with the tracker. */
   synchronized Optional<String> agentJoined(String executor, String agent, long at) {
     Entry entry = executor(executor);
-    return entry.state == State.EXCLUDED
+    return entry.state == State.EXCLUDED || entry.state == State.LEAVING
         ? Optional.empty()
         : entry.change(State.REGISTERED, "its agent is " + agent, at);
   }
@@ -341,6 +351,54 @@ final class Registry {
             .collect(Collectors.joining(", "));
     return new Decision(
         Action.KILL_EXECUTOR, why + (others.isEmpty() ? "" : "; with it go " + others), -1);
+  }
+
+  /** Executors that are there and that Spark gives tasks of this gang. */
+  synchronized List<String> executorsThatStay() {
+    return executorNames(
+        entry ->
+            entry.state != State.GONE
+                && entry.state != State.EXCLUDED
+                && entry.state != State.LEAVING
+                && !excludedHosts.containsKey(entry.place));
+  }
+
+  /** Executors that aren't known to go. */
+  synchronized List<String> executorsWithoutNotice() {
+    return executorNames(entry -> entry.state != State.GONE && entry.state != State.LEAVING);
+  }
+
+  private List<String> executorNames(Predicate<Entry> which) {
+    return executors.entrySet().stream()
+        .filter(one -> which.test(one.getValue()))
+        .map(Map.Entry::getKey)
+        .collect(Collectors.toList());
+  }
+
+  /** How many tasks of the gang an executor runs. */
+  synchronized int tasksOn(String executor) {
+    return (int)
+        tasks.values().stream().filter(one -> one.runs() && one.place.equals(executor)).count();
+  }
+
+  /** What {@link Moves} has to know: who is where, and which executors are to go. */
+  synchronized Moves.Situation situation(int freeSlots) {
+    Map<String, Long> leaving = new TreeMap<>();
+    executors.forEach(
+        (name, entry) -> {
+          if (entry.state == State.LEAVING) {
+            leaving.put(name, entry.since);
+          }
+        });
+    List<Moves.Seat> seats =
+        tasks.values().stream()
+            .filter(one -> one.state == State.JOINED || one.state == State.STANDING_BY)
+            .map(
+                one ->
+                    new Moves.Seat(
+                        one.number, one.state == State.JOINED ? one.rank : -1, one.place))
+            .collect(Collectors.toList());
+    return new Moves.Situation(seats, leaving, freeSlots);
   }
 
   /** How many executors are there, on how many hosts, and which are excluded, why. */

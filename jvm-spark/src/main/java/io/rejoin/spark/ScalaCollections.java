@@ -20,6 +20,13 @@ final class ScalaCollections {
     return list;
   }
 
+  /** A map without entries. */
+  @SuppressWarnings("unchecked")
+  static <K, V> scala.collection.immutable.Map<K, V> noMap() {
+    return (scala.collection.immutable.Map<K, V>)
+        (Object) scala.collection.immutable.Map$.MODULE$.empty();
+  }
+
   /** An iterator without elements. */
   @SuppressWarnings("unchecked")
   static <T> scala.collection.Iterator<T> empty() {

@@ -72,6 +72,11 @@ final class SparkRegistry extends SparkListener {
         .forEach(one -> log(registry.executorAdded(one.executorId(), one.host(), now())));
   }
 
+  /** What is known of executors and tasks. */
+  Registry facts() {
+    return registry;
+  }
+
   /** What the task that threw last has thrown, with its traces. */
   Optional<String> lastError() {
     return Optional.ofNullable(lastError);

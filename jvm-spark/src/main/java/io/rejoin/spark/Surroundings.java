@@ -112,6 +112,11 @@ final class Surroundings {
         .anyMatch(part -> conf.getBoolean("spark.excludeOnFailure." + part + "enabled", false));
   }
 
+  /** Whether executors that are told of their end in time can be left before it. */
+  boolean decommissions() {
+    return !context.isLocal() && conf.getBoolean("spark.decommission.enabled", false);
+  }
+
   /** The Spark setting that raises the number of deaths that a rank may have. */
   String deathsSetting() {
     return context.isLocal()

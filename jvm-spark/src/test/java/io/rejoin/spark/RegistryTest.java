@@ -57,6 +57,32 @@ class RegistryTest {
   }
 
   @Test
+  void an_executor_that_was_told_of_its_end_stays_leaving_until_it_is_gone() {
+    registry.executorAdded("3", "h", 1_000);
+    registry.executorAdded("4", "h", 1_000);
+    registry.taskStarted(1, 0, 0, 17, "3", 1_000);
+    registry.taskJoined(1, 0, 0, 1, "3", 1_000);
+    assertEquals(List.of("3", "4"), registry.executorsThatStay());
+    assertEquals(
+        Optional.of("executor 3: present for 500 ms, now leaving: decommissioned"),
+        registry.executorLeaves("3", "decommissioned", 1_500));
+    assertEquals(Optional.empty(), registry.executorLeaves("3", "decommissioned", 1_600));
+    assertEquals(Optional.empty(), registry.agentJoined("3", "5 on h, process 7", 1_600));
+    assertEquals(Optional.empty(), registry.executorExcluded("3", "failures", 1_600));
+    assertEquals(Optional.of(State.LEAVING), registry.executorState("3"));
+    assertEquals(List.of("4"), registry.executorsThatStay());
+    assertEquals(List.of("4"), registry.executorsWithoutNotice());
+    assertEquals(1, registry.situation(0).leaves());
+    assertTrue(registry.situation(0).allLeave());
+    registry.executorExcluded("4", "failures", 1_600);
+    assertEquals(List.of(), registry.executorsThatStay());
+    assertEquals(
+        Optional.of("executor 3: leaving for 200 ms, now gone: exit 0"),
+        registry.executorGone("3", "exit 0", 1_700));
+    assertEquals(0, registry.situation(0).leaves());
+  }
+
+  @Test
   void a_task_goes_from_its_start_to_its_loss_and_the_next_attempt_begins_anew() {
     assertEquals(
         Optional.of("task 1, attempt 0.0: started: on executor 3"),

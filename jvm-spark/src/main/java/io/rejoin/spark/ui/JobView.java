@@ -128,6 +128,12 @@ final class JobView {
         works(rank(event), 0, 0, at);
         rank(event).enter(RankState.FINISHED, at);
         return true;
+      case EXECUTOR_LEAVES:
+        note(at, event.sentence("executor {executor} is to go: {reason}"));
+        return true;
+      case RANK_MOVED:
+        note(at, event.sentence("rank {rank} is moved off executor {executor}: {reason}"));
+        return true;
       case ROLLED_BACK:
         note(at, event.sentence("all ranks go back to version {version}: {reason}"));
         return true;

@@ -1,0 +1,344 @@
+package io.rejoin.spark;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
+
+/**
+ * When the ranks of executors that are to go are moved, and what has to be there before. It knows
+ * no Spark, no tracker and no clock: it is told what there is, and returns what is to be done now,
+ * each with its reason. For one thread. Times are milliseconds.
+ *
+ * <p>One rank is moved at a time: the others have the checkpoint that it starts from, and an
+ * executor without tasks soon ends, with all that it holds. It is moved when it can be somewhere
+ * else at once, and when all have entered a version that was taken after the wish for one: then no
+ * round is computed twice but the one that the rank was in. Until then it trains on. Should its
+ * executor end before, that is a death as any other.
+ */
+final class Moves {
+  /**
+   * So long a newer checkpoint is waited for. A function may take none for long, and a rank that
+   * moves without one computes no more again than after its executor's death.
+   */
+  static final long CHECKPOINT_MILLIS = 10_000;
+
+  /**
+   * So long is waited until a durable one is written: as long as ranks wait for a slow file system.
+   */
+  static final long DURABLE_MILLIS = 30_000;
+
+  /** What is to be done. */
+  enum Action {
+    /** A checkpoint is wanted that is newer than {@link Step#after}. */
+    WANT_CHECKPOINT,
+    /** The same, and it has to be in the durable folder. */
+    WANT_DURABLE,
+    /** A spare that stands by on an executor that is to go: its task is killed. */
+    LET_GO,
+    /** A rank is moved: its task is killed, and is tried again elsewhere, or a spare has it. */
+    MOVE,
+    /** Nothing now. */
+    WAIT
+  }
+
+  /** One thing to do, and why. */
+  static final class Step {
+    private final Action action;
+    private final Seat seat;
+    private final int after;
+    private final String reason;
+
+    private Step(Action action, Seat seat, int after, String reason) {
+      this.action = action;
+      this.seat = seat;
+      this.after = after;
+      this.reason = reason;
+    }
+
+    Action action() {
+      return action;
+    }
+
+    /** Whose task is killed. */
+    Seat seat() {
+      return seat;
+    }
+
+    /** The newest version that was there. */
+    int after() {
+      return after;
+    }
+
+    String reason() {
+      return reason;
+    }
+
+    @Override
+    public String toString() {
+      return action + (seat == null ? "" : " " + seat) + ": " + reason;
+    }
+  }
+
+  /** A task that is a member of the gang or stands by. */
+  static final class Seat {
+    private final long task;
+    private final int rank;
+    private final String executor;
+
+    /**
+     * A task.
+     *
+     * @param task Spark's number of it; negative while Spark hasn't reported it
+     * @param rank -1 for one that stands by
+     */
+    Seat(long task, int rank, String executor) {
+      this.task = task;
+      this.rank = rank;
+      this.executor = executor;
+    }
+
+    long task() {
+      return task;
+    }
+
+    int rank() {
+      return rank;
+    }
+
+    String executor() {
+      return executor;
+    }
+
+    private boolean isSpare() {
+      return rank < 0;
+    }
+
+    @Override
+    public String toString() {
+      return (isSpare() ? "the spare" : "rank " + rank) + " on executor " + executor;
+    }
+  }
+
+  /** What there is at one moment. */
+  static final class Situation {
+    private final List<Seat> seats;
+    private final Map<String, Long> leaving;
+    private final int freeSlots;
+
+    /**
+     * A moment.
+     *
+     * @param seats tasks that run and have a rank or stand by
+     * @param leaving executors that are to go, and since when that is known
+     * @param freeSlots slots that no task has, of executors that stay
+     */
+    Situation(List<Seat> seats, Map<String, Long> leaving, int freeSlots) {
+      this.seats = seats;
+      this.leaving = leaving;
+      this.freeSlots = freeSlots;
+    }
+
+    /** How many executors are to go. */
+    int leaves() {
+      return leaving.size();
+    }
+
+    /** Whether all that train are to go. */
+    boolean allLeave() {
+      return !leaving.isEmpty() && of(seat -> !seat.isSpare() && !goes(seat)).isEmpty();
+    }
+
+    private List<Seat> of(Predicate<Seat> which) {
+      return seats.stream().filter(which).collect(Collectors.toList());
+    }
+
+    private boolean goes(Seat seat) {
+      return leaving.containsKey(seat.executor);
+    }
+  }
+
+  private final int world;
+  private final boolean hasDurable;
+  private final Map<Integer, Integer> versions = new TreeMap<>();
+  private final Set<String> known = new HashSet<>();
+  private final Set<Long> letGo = new HashSet<>();
+  private final Set<Long> moved = new HashSet<>();
+  private int newest;
+  private int durable;
+
+  /** The newest version when a checkpoint was wanted last; -1 for no wish. */
+  private int after = -1;
+
+  private long wantedAt;
+  private boolean wantsDurable;
+  private boolean durableFailed;
+
+  /** A rank was moved since, or none could be: the wish is too old for the next one. */
+  private boolean isUsed;
+
+  private String waitsFor = "";
+
+  /** Of a job of so many ranks, with a durable folder or without. */
+  Moves(int world, boolean hasDurable) {
+    this.world = world;
+    this.hasDurable = hasDurable;
+  }
+
+  /** A rank has entered a version: the checkpoint that begins it is there. */
+  void entered(int rank, int version) {
+    versions.put(rank, version);
+    newest = Math.max(newest, version);
+  }
+
+  /** The checkpoint of a version is in the durable folder. */
+  void durable(int version) {
+    durable = Math.max(durable, version);
+  }
+
+  /** A checkpoint could not be written there. */
+  void durableFailed() {
+    durableFailed = true;
+  }
+
+  /** All ranks start again from an older version; numbers begin anew there. */
+  void rolledBack(int version) {
+    versions.clear();
+    newest = version;
+    after = -1;
+    isUsed = true;
+  }
+
+  /** What is to be done now, in this order. A wait is told once, when its reason changes. */
+  List<Step> decide(Situation now, long at) {
+    if (now.leaving.isEmpty()) {
+      return Collections.emptyList();
+    }
+    List<Step> steps = new ArrayList<>();
+    List<Seat> going = now.of(seat -> !seat.isSpare() && now.goes(seat));
+    Set<String> fresh = new TreeSet<>();
+    going.stream().map(Seat::executor).filter(known::add).forEach(fresh::add);
+    if (!fresh.isEmpty()) {
+      // All that train may be gone at once: only what is outside of them stays.
+      boolean all = now.allLeave();
+      steps.add(
+          want(all, at, "executors " + fresh + (all ? ", all that train," : "") + " are to go"));
+    }
+    List<Seat> spares = now.of(seat -> seat.isSpare() && now.goes(seat));
+    spares.stream()
+        .filter(spare -> spare.task >= 0 && letGo.add(spare.task))
+        .forEach(
+            spare ->
+                steps.add(
+                    new Step(
+                        Action.LET_GO, spare, 0, "it stands by on an executor that is to go")));
+    // One that was killed runs for a moment more.
+    going.removeIf(seat -> moved.contains(seat.task));
+    if (!going.isEmpty()) {
+      next(going, spares, now, at).ifPresent(steps::add);
+    }
+    return steps;
+  }
+
+  private Optional<Step> next(List<Seat> going, List<Seat> spares, Situation now, long at) {
+    going.sort(
+        (one, other) -> {
+          int bySince =
+              Long.compare(now.leaving.get(one.executor), now.leaving.get(other.executor));
+          return bySince != 0 ? bySince : Integer.compare(one.rank, other.rank);
+        });
+    Seat seat = going.get(0);
+    long there =
+        now.seats.stream()
+            .filter(one -> !one.isSpare() && !moved.contains(one.task))
+            .map(Seat::rank)
+            .distinct()
+            .count();
+    if (there < world) {
+      return waits(seat, "another rank is missing, and one is moved at a time");
+    }
+    if (!spares.isEmpty()) {
+      return waits(seat, "a spare on an executor that is to go might be given the rank");
+    }
+    String replacement = replacement(now);
+    if (replacement.isEmpty()) {
+      isUsed = true;
+      return waits(
+          seat, "no spare stands by and no slot is free on an executor that stays; it trains on");
+    }
+    if (seat.task < 0) {
+      return waits(seat, "Spark has not reported its task yet");
+    }
+    if (isUsed || after < 0) {
+      return Optional.of(want(false, at, seat + " is to move"));
+    }
+    boolean isSafe = !wantsDurable || durable > after || durableFailed;
+    if (!isSafe && at - wantedAt < DURABLE_MILLIS) {
+      return waits(seat, "a checkpoint newer than version " + after + " isn't durable yet");
+    }
+    int lowest =
+        versions.size() < world
+            ? 0
+            : versions.values().stream().mapToInt(Integer::intValue).min().orElse(0);
+    boolean isNew = lowest > after;
+    if (!isNew && at - wantedAt < CHECKPOINT_MILLIS) {
+      return waits(seat, "not all ranks have a checkpoint newer than version " + after);
+    }
+    isUsed = true;
+    waitsFor = "";
+    moved.add(seat.task);
+    String checkpoint =
+        isNew
+            ? "all ranks are at version " + lowest + " or later, taken after the notice"
+            : "no checkpoint newer than version "
+                + after
+                + " came within "
+                + CHECKPOINT_MILLIS
+                + " ms";
+    return Optional.of(
+        new Step(
+            Action.MOVE, seat, 0, "its executor is to go, " + replacement + ", " + checkpoint));
+  }
+
+  /** Where a rank can go at once; empty for nowhere. */
+  private static String replacement(Situation now) {
+    Optional<Seat> spare =
+        now.seats.stream().filter(seat -> seat.isSpare() && !now.goes(seat)).findFirst();
+    if (spare.isPresent()) {
+      return "a spare stands by on executor " + spare.get().executor;
+    }
+    return now.freeSlots > 0 ? "a slot is free on an executor that stays" : "";
+  }
+
+  private Step want(boolean all, long at, String why) {
+    after = newest;
+    wantedAt = at;
+    isUsed = false;
+    waitsFor = "";
+    if (all && hasDurable) {
+      wantsDurable = true;
+      durableFailed = false;
+    }
+    return new Step(
+        wantsDurable ? Action.WANT_DURABLE : Action.WANT_CHECKPOINT,
+        null,
+        after,
+        why + ": a checkpoint newer than version " + after + " is wanted");
+  }
+
+  private Optional<Step> waits(Seat seat, String reason) {
+    String text = seat + ": " + reason;
+    if (text.equals(waitsFor)) {
+      return Optional.empty();
+    }
+    waitsFor = text;
+    return Optional.of(new Step(Action.WAIT, seat, 0, reason));
+  }
+}

@@ -1,0 +1,226 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.spark.Moves.Action;
+import io.rejoin.spark.Moves.Seat;
+import io.rejoin.spark.Moves.Situation;
+import io.rejoin.spark.Moves.Step;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+
+class MovesTest {
+  private final List<Seat> seats = new ArrayList<>();
+  private final Map<String, Long> leaving = new TreeMap<>();
+  private Moves moves = new Moves(3, false);
+  private int freeSlots;
+  private long at = 1_000;
+
+  MovesTest() {
+    for (int rank = 0; rank < 3; rank++) {
+      seats.add(new Seat(10 + rank, rank, "e" + rank));
+    }
+    allEnter(7);
+  }
+
+  private void allEnter(int version) {
+    for (int rank = 0; rank < 3; rank++) {
+      moves.entered(rank, version);
+    }
+  }
+
+  private void notice(String executor) {
+    leaving.put(executor, at);
+  }
+
+  private List<Step> steps() {
+    return moves.decide(new Situation(seats, leaving, freeSlots), at);
+  }
+
+  private List<Action> decide() {
+    return steps().stream().map(Step::action).collect(Collectors.toList());
+  }
+
+  /** The rank works elsewhere, as another task. */
+  private void comesBack(long task, int rank, String executor) {
+    seats.removeIf(seat -> seat.rank() == rank);
+    seats.add(new Seat(task, rank, executor));
+  }
+
+  @Test
+  void without_a_notice_nothing_is_done() {
+    freeSlots = 1;
+    assertEquals(List.of(), decide());
+  }
+
+  @Test
+  void a_rank_is_moved_to_a_free_slot_when_all_have_a_newer_checkpoint_and_not_before() {
+    freeSlots = 1;
+    notice("e1");
+    List<Step> first = steps();
+    assertEquals(Action.WANT_CHECKPOINT, first.get(0).action());
+    assertEquals(7, first.get(0).after());
+    assertEquals(Action.WAIT, first.get(1).action());
+    assertEquals(List.of(), decide(), "a wait is told once");
+    moves.entered(0, 8);
+    moves.entered(1, 8);
+    assertEquals(List.of(), decide(), "rank 2 could make the others start at 7");
+    moves.entered(2, 8);
+    List<Step> then = steps();
+    assertEquals(1, then.size());
+    assertEquals(Action.MOVE, then.get(0).action());
+    assertEquals(11, then.get(0).seat().task());
+    assertTrue(then.get(0).reason().contains("version 8"), then.get(0).reason());
+    assertEquals(List.of(), decide(), "its task runs for a moment more, and is killed once");
+  }
+
+  @Test
+  void without_a_place_for_it_a_rank_trains_on_and_is_moved_when_there_is_one() {
+    notice("e1");
+    assertEquals(List.of(Action.WANT_CHECKPOINT, Action.WAIT), decide());
+    allEnter(9);
+    assertEquals(List.of(), decide());
+    freeSlots = 1;
+    List<Step> wish = steps();
+    assertEquals(Action.WANT_CHECKPOINT, wish.get(0).action(), "the first one is old by now");
+    assertEquals(9, wish.get(0).after());
+    assertEquals(List.of(Action.WAIT), decide());
+    allEnter(10);
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+
+  @Test
+  void a_spare_on_an_executor_that_stays_is_a_place() {
+    seats.add(new Seat(20, -1, "e3"));
+    notice("e1");
+    decide();
+    allEnter(8);
+    Step move = steps().get(0);
+    assertEquals(Action.MOVE, move.action());
+    assertTrue(move.reason().contains("a spare stands by on executor e3"), move.reason());
+  }
+
+  @Test
+  void a_spare_on_an_executor_that_is_to_go_is_let_go_and_no_rank_is_moved_before_it_is_gone() {
+    seats.add(new Seat(20, -1, "e1"));
+    freeSlots = 1;
+    notice("e1");
+    assertEquals(List.of(Action.WANT_CHECKPOINT, Action.LET_GO, Action.WAIT), decide());
+    allEnter(8);
+    assertEquals(List.of(), decide(), "it would be given the rank");
+    seats.removeIf(seat -> seat.rank() < 0);
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+
+  @Test
+  void one_rank_is_moved_at_a_time_the_one_that_was_noticed_first_and_each_by_its_own_checkpoint() {
+    freeSlots = 2;
+    notice("e2");
+    decide();
+    at += 5;
+    notice("e0");
+    assertEquals(List.of(Action.WANT_CHECKPOINT, Action.WAIT), decide());
+    allEnter(8);
+    assertEquals(12, steps().get(0).seat().task(), "rank 2's");
+    assertEquals(List.of(Action.WAIT), decide(), "it isn't back yet");
+    seats.removeIf(seat -> seat.rank() == 2);
+    assertEquals(List.of(), decide());
+    comesBack(30, 2, "e4");
+    assertEquals(List.of(Action.WANT_CHECKPOINT), decide());
+    assertEquals(List.of(Action.WAIT), decide());
+    allEnter(9);
+    assertEquals(10, steps().get(0).seat().task(), "rank 0's");
+  }
+
+  @Test
+  void a_checkpoint_that_does_not_come_is_waited_for_only_so_long() {
+    freeSlots = 1;
+    notice("e1");
+    decide();
+    at += Moves.CHECKPOINT_MILLIS - 1;
+    assertEquals(List.of(), decide());
+    at += 1;
+    Step move = steps().get(0);
+    assertEquals(Action.MOVE, move.action());
+    assertTrue(move.reason().contains("no checkpoint newer than version 7"), move.reason());
+  }
+
+  @Test
+  void where_all_are_to_go_a_durable_checkpoint_comes_first() {
+    moves = new Moves(3, true);
+    allEnter(7);
+    freeSlots = 3;
+    List.of("e0", "e1", "e2").forEach(this::notice);
+    assertEquals(List.of(Action.WANT_DURABLE, Action.WAIT), decide());
+    allEnter(8);
+    moves.durable(7);
+    assertEquals(List.of(), decide(), "that one is older than the notice");
+    moves.durable(8);
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+
+  @Test
+  void a_durable_folder_that_cannot_be_written_holds_up_no_move() {
+    moves = new Moves(3, true);
+    allEnter(7);
+    freeSlots = 3;
+    List.of("e0", "e1", "e2").forEach(this::notice);
+    decide();
+    allEnter(8);
+    assertEquals(List.of(), decide());
+    moves.durableFailed();
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+
+  @Test
+  void where_some_stay_nothing_has_to_be_durable() {
+    moves = new Moves(3, true);
+    allEnter(7);
+    freeSlots = 1;
+    notice("e0");
+    notice("e1");
+    assertEquals(Action.WANT_CHECKPOINT, decide().get(0));
+  }
+
+  @Test
+  void while_another_rank_is_missing_none_is_moved() {
+    seats.removeIf(seat -> seat.rank() == 2);
+    freeSlots = 1;
+    notice("e1");
+    decide();
+    allEnter(8);
+    assertEquals(List.of(), decide());
+    comesBack(30, 2, "e4");
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+
+  @Test
+  void a_task_that_spark_has_not_reported_cannot_be_killed_yet() {
+    comesBack(-1, 1, "e1");
+    freeSlots = 1;
+    notice("e1");
+    decide();
+    allEnter(8);
+    assertEquals(List.of(), decide());
+    comesBack(30, 1, "e1");
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+
+  @Test
+  void after_a_rollback_versions_count_anew() {
+    freeSlots = 1;
+    notice("e1");
+    decide();
+    moves.rolledBack(3);
+    Step wish = steps().get(0);
+    assertEquals(Action.WANT_CHECKPOINT, wish.action());
+    assertEquals(3, wish.after());
+    allEnter(4);
+    assertEquals(List.of(Action.MOVE), decide());
+  }
+}

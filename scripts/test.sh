@@ -120,6 +120,9 @@ if [ "$long" = long ]; then
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
   suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
+  for set in spark35-xgb340 spark41-xgb311; do
+    JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" notices SpotNoticeIT
+  done
   for set in spark35-xgb340 spark35-xgb320; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
   done
@@ -134,7 +137,8 @@ else
   # Mostly downloads; SparkDistributionIT and FlinkDistributionIT need what it builds.
   scripts/examples.sh >"$reports/examples.log" 2>&1 &
   examples=$!
-  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT
+  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT \
+    SpotNoticeIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT
   step "published modules, and examples/ built from them by Maven"

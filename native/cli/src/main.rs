@@ -87,7 +87,7 @@ enum Command {
 struct RunArguments {
     /// Number of ranks; with --join the ranks that are started here, as 0-3 or 0,2,5-7 [default with --hosts: one for
     /// each slot].
-    #[arg(short = 'n', long = "ranks", required_unless_present_any = ["rank", "hosts", "slots"], value_name = "RANKS")]
+    #[arg(short = 'n', long = "ranks", required_unless_present_any = ["rank", "hosts", "slots", "worlds"], value_name = "RANKS")]
     ranks: Option<Ranks>,
     /// Start the ranks on these hosts, so many on each (one if no number is given), by ssh. `rejoin`, the program and
     /// the folder have to be at the same paths there; `localhost` is this machine, without ssh. Slots that are left
@@ -165,6 +165,14 @@ struct RunArguments {
     /// With --min: how long the world doesn't grow after it has changed.
     #[arg(long, requires = "min", value_parser = time, default_value = "10s", value_name = "TIME")]
     resize_interval: Duration,
+    /// Make the model of an elastic run again, byte for byte: each of the worlds that this event log of it tells of
+    /// (`--events`) is started when the one before has made the versions that it made then. --events is of the last
+    /// one.
+    #[arg(
+        long, value_name = "LOG",
+        conflicts_with_all = ["ranks", "rank", "slots", "hosts", "join", "min", "kills", "durable", "job", "resume"]
+    )]
+    worlds: Option<PathBuf>,
     /// Inject a fault into a rank at a moment; may be given more than once. `--help` says all of it.
     #[arg(long = "kill", value_name = "RULE")]
     kills: Vec<Rule>,
@@ -412,7 +420,11 @@ fn most_ranks(arguments: &RunArguments, world: u32) -> u32 {
 }
 
 fn start(arguments: RunArguments) -> ExitCode {
-    let (world, joining) = joining(&arguments);
+    let (world, joining) = match arguments.worlds {
+        // The log says how many ranks there are.
+        Some(_) => (1, None),
+        None => joining(&arguments),
+    };
     let most = most_ranks(&arguments, world);
     let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, most));
     let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
@@ -431,6 +443,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         slots_per_host: arguments.slots_per_host,
         elastic_timeout: arguments.elastic_timeout,
         resize_interval: arguments.resize_interval,
+        until: None,
         restarts: if arguments.restart { arguments.restarts } else { 0 },
         rules,
         events: arguments.events,
@@ -451,5 +464,8 @@ fn start(arguments: RunArguments) -> ExitCode {
         log: arguments.log,
         command: arguments.command,
     };
-    ended(run::run(&options))
+    ended(match arguments.worlds {
+        Some(log) => run::worlds::again(&options, &log),
+        None => run::run(&options),
+    })
 }

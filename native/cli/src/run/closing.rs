@@ -90,7 +90,7 @@ impl Run<'_> {
             status = if status == 0 { RULE_NEVER_FIRED } else { status };
         }
         let well = self.ranks.values().filter(|state| !matches!(state, State::GivenUp)).count();
-        if status == 0 && (self.restarts.count() > 0 || well < self.ranks.len()) {
+        if ending == Ending::Well && (self.restarts.count() > 0 || well < self.ranks.len()) {
             let which =
                 if well < self.ranks.len() { format!("{well} of {}", self.ranks.len()) } else { format!("all {well}") };
             self.say(&format!("{which} ranks ended well after {} restarts", self.restarts.count()));

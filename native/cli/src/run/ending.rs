@@ -22,6 +22,8 @@ Exit status:
 pub enum Ending {
     /// Every rank ended with status 0.
     Well,
+    /// The version that was to be reached is durable.
+    Reached,
     /// A rank failed for good.
     RankFailed(String),
     /// The job's own error.
@@ -40,7 +42,7 @@ impl Ending {
     /// The exit status.
     pub fn status(&self) -> u8 {
         match self {
-            Ending::Well => 0,
+            Ending::Well | Ending::Reached => 0,
             Ending::RankFailed(_) => 3,
             Ending::JobFailed(_) => 4,
             Ending::TakenOver(_) => 7,
@@ -55,6 +57,7 @@ impl Ending {
     pub fn reason(&self) -> String {
         match self {
             Ending::Well => "every rank ended well".into(),
+            Ending::Reached => "the version that was to be reached is durable".into(),
             Ending::RankFailed(reason)
             | Ending::JobFailed(reason)
             | Ending::TakenOver(reason)

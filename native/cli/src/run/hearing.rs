@@ -84,6 +84,11 @@ impl Run<'_> {
             }
             Event::JobEnded { .. } => self.ended = true,
             Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
+            Event::DurableWritten { version, .. } if Some(*version) == self.options.until => {
+                self.end(Ending::Reached);
+                // Nobody is to see what this world would make of the next version.
+                self.signal_all(Signal::KILL);
+            }
             _ => {}
         }
     }

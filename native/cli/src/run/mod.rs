@@ -22,11 +22,13 @@ mod ssh;
 mod timers;
 pub mod tracker;
 mod wait;
+pub mod worlds;
 
 use crate::listen::{own_address, Listen};
 use order::Order;
 use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::fault::text::Rule;
+use rejoin_agent::protocol::ids::Version;
 use rejoin_agent::TrackerNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -89,6 +91,8 @@ pub struct Options {
     pub own_copies: u32,
     /// Whether ranks write their calls to standard error.
     pub calls: bool,
+    /// The version that ends the run as soon as it is durable; `None`: the program ends it.
+    pub until: Option<Version>,
     /// Limit of the whole run.
     pub timeout: Option<Duration>,
     /// How long processes are given to end when the run is over before its time.

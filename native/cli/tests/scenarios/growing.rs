@@ -101,8 +101,11 @@ fn a_world_grows_when_slots_come_and_its_model_is_that_of_the_worlds_it_had() {
 fn a_world_grows_and_shrinks_and_grows_again_as_slots_come_and_go() {
     let slots = Slots::of(2);
     // A slot that has gone isn't waited for: otherwise the run would end with its limit.
-    let timeout = ["--elastic-timeout", "55s"];
-    let running = grows(2, 4, &slots, &timeout, &[&example("elastic"), "2", "4", "3", "4"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl").display().to_string();
+    let options = ["--elastic-timeout", "55s", "--events", &log];
+    let program = [&example("elastic"), "2", "4", "3", "4"];
+    let running = grows(2, 4, &slots, &options, &program);
     for (reached, next) in [("reached 1", 4), ("reached 2", 3), ("reached 3", 4)] {
         running.printed(reached, 2);
         slots.are(next);
@@ -111,6 +114,31 @@ fn a_world_grows_and_shrinks_and_grows_again_as_slots_come_and_go() {
     ran.says("the slot of the process that was started as rank 3 is gone; it is ended");
     ran.says("is gone, and no replacement is waited for, so the world of 4 ranks goes on as one of 3");
     assert!(ran.out.contains("[3.1] reached 4"), "{}", ran.out);
+
+    // The same model again: which versions each world makes is up to the log, and not to when slots come.
+    let again = finish(&mut rejoin(&[&["run", "--timeout", "55s", "--worlds", &log, "--"], &program[..]].concat()));
+    assert_eq!(digest(&again.ended(0)), digest(&ran));
+}
+
+#[test]
+fn worlds_are_had_again_only_by_the_program_that_had_them_and_from_the_log_of_their_beginning() {
+    let slots = Slots::of(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl").display().to_string();
+    let running = grows(2, 4, &slots, &["--events", &log], &[&example("elastic"), "2", "4"]);
+    running.printed("reached 1", 2);
+    slots.are(4);
+    ended(running);
+    let again = |log: &str, options: &[&str], size: &str| {
+        let program = [&example("elastic"), size];
+        finish(&mut rejoin(&[&["run", "--timeout", "55s", "--worlds", log], options, &["--"], &program[..]].concat()))
+    };
+    // It is over when it has had a world of two.
+    let other = again(&log, &[], "2").ended(1);
+    other.says("the program has ended before version");
+    other.says("expected the program of that run, with its arguments");
+    again("/nowhere/log", &[], "2").ended(1).says("--worlds /nowhere/log: /nowhere/log can't be opened");
+    again(&log, &["--min", "2"], "2").ended(2).says("cannot be used with");
 }
 
 #[test]

@@ -102,7 +102,8 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
             "--cores",
             Integer.toString(slots),
             "--memory",
-            slots * 2 + "g",
+            // The largest executors that any of them asks for.
+            slots * 4 + "g",
             "--work-dir",
             work.folder("executors").toString(),
             address);

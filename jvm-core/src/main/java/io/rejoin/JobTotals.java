@@ -24,6 +24,9 @@ public final class JobTotals {
   /** Ranks that don't work with the others yet; of each the newest version when it came back. */
   private final Map<Integer, Place> lost = new HashMap<>();
 
+  /** Ranks whose tasks are ended on purpose: they come back as after a death, but it is none. */
+  private final Set<Integer> moving = new HashSet<>();
+
   private final Map<String, TrainingEvent> usage = new HashMap<>();
   private boolean stands;
   private long standsSince;
@@ -60,8 +63,13 @@ public final class JobTotals {
         there.add(event.rank().orElseThrow());
         lost.replace(event.rank().orElseThrow(), newest);
         break;
+      case RANK_MOVED:
+        moving.add(event.rank().orElseThrow());
+        break;
       case RANK_LOST:
-        deaths++;
+        if (!moving.remove(event.rank().orElseThrow())) {
+          deaths++;
+        }
         there.remove(event.rank().orElseThrow());
         lost.put(event.rank().orElseThrow(), newest);
         stand(event.atNanos() - TimeUnit.MILLISECONDS.toNanos(event.number("silent_millis")));
@@ -101,6 +109,7 @@ public final class JobTotals {
   public synchronized void jobIsOver(long nanos) {
     there.clear();
     lost.clear();
+    moving.clear();
     usage.clear();
     stand(nanos);
   }

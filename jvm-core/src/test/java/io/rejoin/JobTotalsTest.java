@@ -137,6 +137,17 @@ class JobTotalsTest {
   }
 
   @Test
+  void a_rank_that_is_moved_is_lost_for_a_moment_and_that_is_no_death() {
+    at(100, "RankMoved", "rank", "1", "executor", "e", "reason", "r");
+    lost(200, 1, 0);
+    caughtUp(300, 1, 1);
+    assertEquals(0, totals.deaths());
+    assertEquals(100, lostMillis(1000));
+    lost(2000, 1, 0);
+    assertEquals(1, totals.deaths());
+  }
+
+  @Test
   void it_goes_on_being_lost_from_a_job_that_is_over_to_the_next_ones_first_version() {
     lost(1000, 0, 0);
     totals.jobIsOver(nanos(1500));

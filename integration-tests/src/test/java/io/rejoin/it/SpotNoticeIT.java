@@ -115,7 +115,7 @@ class SpotNoticeIT {
       throws Exception {
     Calm calm = undisturbed(EVERYWHERE);
     // Rounds enough that the notices are known long before the end.
-    RejoinRun longer = new RejoinRun(session(), Recipe.BINARY, EVERYWHERE, MANY_ROUNDS);
+    RejoinRun longer = run(MANY_ROUNDS, EVERYWHERE);
     String digest =
         Deadline.within(LIMIT, "undisturbed", Sessions.cluster(), longer::train).digest();
     RejoinRun run =

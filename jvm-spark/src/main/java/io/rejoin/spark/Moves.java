@@ -52,13 +52,13 @@ final class Moves {
   /** One thing to do, and why. */
   static final class Step {
     private final Action action;
-    private final Seat seat;
+    private final Task task;
     private final int after;
     private final String reason;
 
-    private Step(Action action, Seat seat, int after, String reason) {
+    private Step(Action action, Task task, int after, String reason) {
       this.action = action;
-      this.seat = seat;
+      this.task = task;
       this.after = after;
       this.reason = reason;
     }
@@ -68,8 +68,8 @@ final class Moves {
     }
 
     /** Whose task is killed. */
-    Seat seat() {
-      return seat;
+    Task task() {
+      return task;
     }
 
     /** The newest version that was there. */
@@ -83,30 +83,30 @@ final class Moves {
 
     @Override
     public String toString() {
-      return action + (seat == null ? "" : " " + seat) + ": " + reason;
+      return action + (task == null ? "" : " " + task) + ": " + reason;
     }
   }
 
   /** A task that is a member of the gang or stands by. */
-  static final class Seat {
-    private final long task;
+  static final class Task {
+    private final long number;
     private final int rank;
     private final String executor;
 
     /**
      * A task.
      *
-     * @param task Spark's number of it; negative while Spark hasn't reported it
+     * @param number Spark's number of it; negative while Spark hasn't reported it
      * @param rank -1 for one that stands by
      */
-    Seat(long task, int rank, String executor) {
-      this.task = task;
+    Task(long number, int rank, String executor) {
+      this.number = number;
       this.rank = rank;
       this.executor = executor;
     }
 
-    long task() {
-      return task;
+    long number() {
+      return number;
     }
 
     int rank() {
@@ -129,19 +129,19 @@ final class Moves {
 
   /** What there is at one moment. */
   static final class Situation {
-    private final List<Seat> seats;
+    private final List<Task> tasks;
     private final Map<String, Long> leaving;
     private final int freeSlots;
 
     /**
      * A moment.
      *
-     * @param seats tasks that run and have a rank or stand by
+     * @param tasks tasks that run and have a rank or stand by
      * @param leaving executors that are to go, and since when that is known
      * @param freeSlots slots that no task has, of executors that stay
      */
-    Situation(List<Seat> seats, Map<String, Long> leaving, int freeSlots) {
-      this.seats = seats;
+    Situation(List<Task> tasks, Map<String, Long> leaving, int freeSlots) {
+      this.tasks = tasks;
       this.leaving = leaving;
       this.freeSlots = freeSlots;
     }
@@ -153,15 +153,15 @@ final class Moves {
 
     /** Whether all that train are to go. */
     boolean allLeave() {
-      return !leaving.isEmpty() && of(seat -> !seat.isSpare() && !goes(seat)).isEmpty();
+      return !leaving.isEmpty() && of(task -> !task.isSpare() && !goes(task)).isEmpty();
     }
 
-    private List<Seat> of(Predicate<Seat> which) {
-      return seats.stream().filter(which).collect(Collectors.toList());
+    private List<Task> of(Predicate<Task> which) {
+      return tasks.stream().filter(which).collect(Collectors.toList());
     }
 
-    private boolean goes(Seat seat) {
-      return leaving.containsKey(seat.executor);
+    private boolean goes(Task task) {
+      return leaving.containsKey(task.executor);
     }
   }
 
@@ -222,66 +222,66 @@ final class Moves {
       return Collections.emptyList();
     }
     List<Step> steps = new ArrayList<>();
-    List<Seat> going = now.of(seat -> !seat.isSpare() && now.goes(seat));
+    List<Task> going = now.of(task -> !task.isSpare() && now.goes(task));
     Set<String> fresh = new TreeSet<>();
-    going.stream().map(Seat::executor).filter(known::add).forEach(fresh::add);
+    going.stream().map(Task::executor).filter(known::add).forEach(fresh::add);
     if (!fresh.isEmpty()) {
       // All that train may be gone at once: only what is outside of them stays.
       boolean all = now.allLeave();
       steps.add(
           want(all, at, "executors " + fresh + (all ? ", all that train," : "") + " are to go"));
     }
-    List<Seat> spares = now.of(seat -> seat.isSpare() && now.goes(seat));
+    List<Task> spares = now.of(task -> task.isSpare() && now.goes(task));
     spares.stream()
-        .filter(spare -> spare.task >= 0 && letGo.add(spare.task))
+        .filter(spare -> spare.number >= 0 && letGo.add(spare.number))
         .forEach(
             spare ->
                 steps.add(
                     new Step(
                         Action.LET_GO, spare, 0, "it stands by on an executor that is to go")));
     // One that was killed runs for a moment more.
-    going.removeIf(seat -> moved.contains(seat.task));
+    going.removeIf(task -> moved.contains(task.number));
     if (!going.isEmpty()) {
       next(going, spares, now, at).ifPresent(steps::add);
     }
     return steps;
   }
 
-  private Optional<Step> next(List<Seat> going, List<Seat> spares, Situation now, long at) {
+  private Optional<Step> next(List<Task> going, List<Task> spares, Situation now, long at) {
     going.sort(
         (one, other) -> {
           int bySince =
               Long.compare(now.leaving.get(one.executor), now.leaving.get(other.executor));
           return bySince != 0 ? bySince : Integer.compare(one.rank, other.rank);
         });
-    Seat seat = going.get(0);
+    Task task = going.get(0);
     long there =
-        now.seats.stream()
-            .filter(one -> !one.isSpare() && !moved.contains(one.task))
-            .map(Seat::rank)
+        now.tasks.stream()
+            .filter(one -> !one.isSpare() && !moved.contains(one.number))
+            .map(Task::rank)
             .distinct()
             .count();
     if (there < world) {
-      return waits(seat, "another rank is missing, and one is moved at a time");
+      return waits(task, "another rank is missing, and one is moved at a time");
     }
     if (!spares.isEmpty()) {
-      return waits(seat, "a spare on an executor that is to go might be given the rank");
+      return waits(task, "a spare on an executor that is to go might be given the rank");
     }
     String replacement = replacement(now);
     if (replacement.isEmpty()) {
       isUsed = true;
       return waits(
-          seat, "no spare stands by and no slot is free on an executor that stays; it trains on");
+          task, "no spare stands by and no slot is free on an executor that stays; it trains on");
     }
-    if (seat.task < 0) {
-      return waits(seat, "Spark has not reported its task yet");
+    if (task.number < 0) {
+      return waits(task, "Spark has not reported its task yet");
     }
     if (isUsed || after < 0) {
-      return Optional.of(want(false, at, seat + " is to move"));
+      return Optional.of(want(false, at, task + " is to move"));
     }
     boolean isSafe = !wantsDurable || durable > after || durableFailed;
     if (!isSafe && at - wantedAt < DURABLE_MILLIS) {
-      return waits(seat, "a checkpoint newer than version " + after + " isn't durable yet");
+      return waits(task, "a checkpoint newer than version " + after + " isn't durable yet");
     }
     int lowest =
         versions.size() < world
@@ -289,11 +289,11 @@ final class Moves {
             : versions.values().stream().mapToInt(Integer::intValue).min().orElse(0);
     boolean isNew = lowest > after;
     if (!isNew && at - wantedAt < CHECKPOINT_MILLIS) {
-      return waits(seat, "not all ranks have a checkpoint newer than version " + after);
+      return waits(task, "not all ranks have a checkpoint newer than version " + after);
     }
     isUsed = true;
     waitsFor = "";
-    moved.add(seat.task);
+    moved.add(task.number);
     String checkpoint =
         isNew
             ? "all ranks are at version " + lowest + " or later, taken after the notice"
@@ -304,13 +304,13 @@ final class Moves {
                 + " ms";
     return Optional.of(
         new Step(
-            Action.MOVE, seat, 0, "its executor is to go, " + replacement + ", " + checkpoint));
+            Action.MOVE, task, 0, "its executor is to go, " + replacement + ", " + checkpoint));
   }
 
   /** Where a rank can go at once; empty for nowhere. */
   private static String replacement(Situation now) {
-    Optional<Seat> spare =
-        now.seats.stream().filter(seat -> seat.isSpare() && !now.goes(seat)).findFirst();
+    Optional<Task> spare =
+        now.tasks.stream().filter(task -> task.isSpare() && !now.goes(task)).findFirst();
     if (spare.isPresent()) {
       return "a spare stands by on executor " + spare.get().executor;
     }
@@ -333,12 +333,12 @@ final class Moves {
         why + ": a checkpoint newer than version " + after + " is wanted");
   }
 
-  private Optional<Step> waits(Seat seat, String reason) {
-    String text = seat + ": " + reason;
+  private Optional<Step> waits(Task task, String reason) {
+    String text = task + ": " + reason;
     if (text.equals(waitsFor)) {
       return Optional.empty();
     }
     waitsFor = text;
-    return Optional.of(new Step(Action.WAIT, seat, 0, reason));
+    return Optional.of(new Step(Action.WAIT, task, 0, reason));
   }
 }

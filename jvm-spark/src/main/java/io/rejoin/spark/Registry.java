@@ -390,15 +390,15 @@ final class Registry {
             leaving.put(name, entry.since);
           }
         });
-    List<Moves.Seat> seats =
+    List<Moves.Task> placed =
         tasks.values().stream()
             .filter(one -> one.state == State.JOINED || one.state == State.STANDING_BY)
             .map(
                 one ->
-                    new Moves.Seat(
+                    new Moves.Task(
                         one.number, one.state == State.JOINED ? one.rank : -1, one.place))
             .collect(Collectors.toList());
-    return new Moves.Situation(seats, leaving, freeSlots);
+    return new Moves.Situation(placed, leaving, freeSlots);
   }
 
   /** How many executors are there, on how many hosts, and which are excluded, why. */

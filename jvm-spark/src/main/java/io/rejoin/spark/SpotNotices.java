@@ -155,29 +155,29 @@ final class SpotNotices {
         want(step.after(), isDurable);
         break;
       case LET_GO:
-        LOG.info("job {}: {} is let go: {}", job, step.seat(), step.reason());
-        kill(step.seat(), "the spare");
+        LOG.info("job {}: {} is let go: {}", job, step.task(), step.reason());
+        kill(step.task(), "the spare");
         break;
       case MOVE:
-        LOG.warn("job {}: {} is moved: {}", job, step.seat(), step.reason());
+        LOG.warn("job {}: {} is moved: {}", job, step.task(), step.reason());
         Map<String, String> fields = new LinkedHashMap<>();
-        fields.put("rank", String.valueOf(step.seat().rank()));
-        fields.put("executor", step.seat().executor());
+        fields.put("rank", String.valueOf(step.task().rank()));
+        fields.put("executor", step.task().executor());
         fields.put("reason", step.reason());
         tell("RankMoved", fields);
-        kill(step.seat(), "rank " + step.seat().rank());
+        kill(step.task(), "rank " + step.task().rank());
         break;
       default:
-        LOG.info("job {}: {} is not moved now: {}", job, step.seat(), step.reason());
+        LOG.info("job {}: {} is not moved now: {}", job, step.task(), step.reason());
         break;
     }
   }
 
   /** Doesn't count as a failure with Spark, which tries it again on an executor that stays. */
-  private void kill(Moves.Seat seat, String who) {
-    String why = who + " is moved off executor " + seat.executor() + ", which is to go";
-    if (!context.killTaskAttempt(seat.task(), true, why)) {
-      LOG.info("job {}: task {} of {} has ended before it was killed", job, seat.task(), who);
+  private void kill(Moves.Task task, String who) {
+    String why = who + " is moved off executor " + task.executor() + ", which is to go";
+    if (!context.killTaskAttempt(task.number(), true, why)) {
+      LOG.info("job {}: task {} of {} has ended before it was killed", job, task.number(), who);
     }
   }
 

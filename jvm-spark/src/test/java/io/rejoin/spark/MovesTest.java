@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.spark.Moves.Action;
-import io.rejoin.spark.Moves.Seat;
 import io.rejoin.spark.Moves.Situation;
 import io.rejoin.spark.Moves.Step;
+import io.rejoin.spark.Moves.Task;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 class MovesTest {
-  private final List<Seat> seats = new ArrayList<>();
+  private final List<Task> tasks = new ArrayList<>();
   private final Map<String, Long> leaving = new TreeMap<>();
   private Moves moves = new Moves(3, false);
   private int freeSlots;
@@ -23,7 +23,7 @@ class MovesTest {
 
   MovesTest() {
     for (int rank = 0; rank < 3; rank++) {
-      seats.add(new Seat(10 + rank, rank, "e" + rank));
+      tasks.add(new Task(10 + rank, rank, "e" + rank));
     }
     allEnter(7);
   }
@@ -39,7 +39,7 @@ class MovesTest {
   }
 
   private List<Step> steps() {
-    return moves.decide(new Situation(seats, leaving, freeSlots), at);
+    return moves.decide(new Situation(tasks, leaving, freeSlots), at);
   }
 
   private List<Action> decide() {
@@ -47,9 +47,9 @@ class MovesTest {
   }
 
   /** The rank works elsewhere, as another task. */
-  private void comesBack(long task, int rank, String executor) {
-    seats.removeIf(seat -> seat.rank() == rank);
-    seats.add(new Seat(task, rank, executor));
+  private void comesBack(long number, int rank, String executor) {
+    tasks.removeIf(task -> task.rank() == rank);
+    tasks.add(new Task(number, rank, executor));
   }
 
   @Test
@@ -74,7 +74,7 @@ class MovesTest {
     List<Step> then = steps();
     assertEquals(1, then.size());
     assertEquals(Action.MOVE, then.get(0).action());
-    assertEquals(11, then.get(0).seat().task());
+    assertEquals(11, then.get(0).task().number());
     assertTrue(then.get(0).reason().contains("version 8"), then.get(0).reason());
     assertEquals(List.of(), decide(), "its task runs for a moment more, and is killed once");
   }
@@ -96,7 +96,7 @@ class MovesTest {
 
   @Test
   void a_spare_on_an_executor_that_stays_is_a_place() {
-    seats.add(new Seat(20, -1, "e3"));
+    tasks.add(new Task(20, -1, "e3"));
     notice("e1");
     decide();
     allEnter(8);
@@ -107,13 +107,13 @@ class MovesTest {
 
   @Test
   void a_spare_on_an_executor_that_is_to_go_is_let_go_and_no_rank_is_moved_before_it_is_gone() {
-    seats.add(new Seat(20, -1, "e1"));
+    tasks.add(new Task(20, -1, "e1"));
     freeSlots = 1;
     notice("e1");
     assertEquals(List.of(Action.WANT_CHECKPOINT, Action.LET_GO, Action.WAIT), decide());
     allEnter(8);
     assertEquals(List.of(), decide(), "it would be given the rank");
-    seats.removeIf(seat -> seat.rank() < 0);
+    tasks.removeIf(task -> task.rank() < 0);
     assertEquals(List.of(Action.MOVE), decide());
   }
 
@@ -126,15 +126,15 @@ class MovesTest {
     notice("e0");
     assertEquals(List.of(Action.WANT_CHECKPOINT, Action.WAIT), decide());
     allEnter(8);
-    assertEquals(12, steps().get(0).seat().task(), "rank 2's");
+    assertEquals(12, steps().get(0).task().number(), "rank 2's");
     assertEquals(List.of(Action.WAIT), decide(), "it isn't back yet");
-    seats.removeIf(seat -> seat.rank() == 2);
+    tasks.removeIf(task -> task.rank() == 2);
     assertEquals(List.of(), decide());
     comesBack(30, 2, "e4");
     assertEquals(List.of(Action.WANT_CHECKPOINT), decide());
     assertEquals(List.of(Action.WAIT), decide());
     allEnter(9);
-    assertEquals(10, steps().get(0).seat().task(), "rank 0's");
+    assertEquals(10, steps().get(0).task().number(), "rank 0's");
   }
 
   @Test
@@ -189,7 +189,7 @@ class MovesTest {
 
   @Test
   void while_another_rank_is_missing_none_is_moved() {
-    seats.removeIf(seat -> seat.rank() == 2);
+    tasks.removeIf(task -> task.rank() == 2);
     freeSlots = 1;
     notice("e1");
     decide();

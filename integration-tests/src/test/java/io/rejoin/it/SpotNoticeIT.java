@@ -6,20 +6,31 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.Communicator;
+import io.rejoin.Reduction;
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
+import io.rejoin.spark.RankFunction;
+import io.rejoin.spark.RejoinSpark;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -41,6 +52,11 @@ class SpotNoticeIT {
   private static final int EVERYWHERE = 4;
 
   private static final int MANY_ROUNDS = 300;
+
+  /** Of a function, and the one in which the notice comes. */
+  private static final int STEPS = 10;
+
+  private static final int NOTICED = 3;
 
   /** The rank whose executor is told, the one that is stopped before, and the one after. */
   private static final int VICTIM = 1;
@@ -152,6 +168,105 @@ class SpotNoticeIT {
     System.out.println("durable: " + files.get());
   }
 
+  @Test
+  @EnabledIfSystemProperty(named = LONG, matches = "true")
+  void the_rank_of_a_function_moves_after_the_functions_own_next_checkpoint() throws Exception {
+    List<TrainingEvent> events = new CopyOnWriteArrayList<>();
+    Map<String, Long> processOf = new ConcurrentHashMap<>();
+    RejoinSpark.Options options =
+        new RejoinSpark.Options()
+            .eventListener(
+                event -> {
+                  events.add(event);
+                  follow(event, events, processOf);
+                });
+    String folder = temporary.toString();
+    RankFunction<Long, long[]> function = (ranks, rows) -> steps(ranks, rows, folder);
+    long[] model =
+        Deadline.within(
+            LIMIT,
+            "a function with a spot notice",
+            Sessions.cluster(),
+            () -> RejoinSpark.train(session().range(300), WORKERS, function, options));
+    assertEquals(300 * STEPS * (STEPS + 1) / 2, model[0]);
+    Predicate<TrainingEvent> isBack =
+        event -> event.kind() == Kind.RANK_JOINED && event.number("incarnation") == 1;
+    List<Kind> order =
+        events.stream()
+            .filter(
+                event ->
+                    event.kind() == Kind.EXECUTOR_LEAVES
+                        || event.kind() == Kind.RANK_MOVED
+                        || event.kind() == Kind.RANK_LOST
+                        || isBack.test(event))
+            .map(TrainingEvent::kind)
+            .collect(Collectors.toList());
+    assertEquals(
+        List.of(Kind.EXECUTOR_LEAVES, Kind.RANK_MOVED, Kind.RANK_LOST, Kind.RANK_JOINED), order);
+  }
+
+  /** The victim is told in its fourth step; files tell the others how far that is. */
+  private void follow(
+      TrainingEvent event, List<TrainingEvent> events, Map<String, Long> processOf) {
+    switch (event.kind()) {
+      case AGENT_JOINED -> processOf.put(event.text("executor"), event.number("pid"));
+      case VERSION_ENTERED -> {
+        if (event.number("rank") == VICTIM && event.number("version") == NOTICED) {
+          String executor =
+              events.stream()
+                  .filter(one -> one.kind() == Kind.RANK_JOINED && one.number("rank") == VICTIM)
+                  .findFirst()
+                  .orElseThrow()
+                  .text("executor");
+          Processes.signal(processOf.get(executor), "PWR");
+        }
+      }
+      case EXECUTOR_LEAVES -> Signs.create(temporary.resolve("seen"));
+      case RANK_LOST -> Signs.create(temporary.resolve("left"));
+      default -> {}
+    }
+  }
+
+  private static long[] steps(Communicator ranks, Iterable<Long> rows, String folder) {
+    long mine = StreamSupport.stream(rows.spliterator(), false).count();
+    Communicator.Loaded start = ranks.load();
+    long[] model = {start.model().map(bytes -> ByteBuffer.wrap(bytes).getLong()).orElse(0L)};
+    for (int step = start.version(); step < STEPS; step++) {
+      if (step == NOTICED && ranks.rank() == BEFORE) {
+        Signs.await(Path.of(folder, "seen"));
+      }
+      if (step == NOTICED + 1 && ranks.rank() == AFTER) {
+        Signs.await(Path.of(folder, "left"));
+      }
+      long[] sums = {mine * (step + 1)};
+      ranks.allreduce(sums, Reduction.SUM);
+      model[0] += sums[0];
+      ranks.checkpoint(ByteBuffer.allocate(Long.BYTES).putLong(model[0]).array());
+    }
+    return model;
+  }
+
+  /** Files as signs between processes. */
+  private static final class Signs {
+    static void create(Path file) {
+      try {
+        Files.createFile(file);
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+    }
+
+    static void await(Path file) {
+      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(100);
+      while (!Files.exists(file)) {
+        if (System.nanoTime() > deadline) {
+          throw new IllegalStateException(file + " doesn't come");
+        }
+        LockSupport.parkNanos(5_000_000); // Between two looks; the deadline decides, not this.
+      }
+    }
+  }
+
   private List<String> checkpoints() {
     try (Stream<Path> files = Files.walk(temporary)) {
       return files
@@ -160,7 +275,7 @@ class SpotNoticeIT {
           .filter(name -> name.endsWith(".checkpoint"))
           .collect(Collectors.toList());
     } catch (IOException e) {
-      throw new java.io.UncheckedIOException(e);
+      throw new UncheckedIOException(e);
     }
   }
 

@@ -5,7 +5,7 @@ CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
 .PHONY: setup build demo demo-flink demo-python quick test test-long test-nightly model model-long soak lint
-.PHONY: install wheel smoke clean bench bench-fit bench-flink bench-python bench-collectives bench-network
+.PHONY: install wheel smoke clean bench bench-fit bench-spark bench-flink bench-python bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -57,6 +57,11 @@ bench: build
 # memory. VERSIONS=spark35-xgb320 or spark41-xgb311 for the others; half an hour with PAIRS=9.
 bench-fit: build
 	@BENCH=fit scripts/bench.sh
+
+# What four faults cost a training on a real cluster: ours, ours with a spare, the stock estimator.
+# TRIALS=10 of each, an hour and a half; ROUNDS, REPEAT and ONLY as in scripts/bench-spark.sh.
+bench-spark: build
+	@scripts/bench-spark.sh
 
 # Whole fits of PySpark's XGBoost, ours and stock's in turn: time, memory, a killed worker.
 bench-python: setup

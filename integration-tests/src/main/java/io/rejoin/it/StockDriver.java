@@ -4,6 +4,7 @@ import java.io.PrintStream;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.stream.Collectors;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
 import org.apache.spark.sql.Dataset;
@@ -22,6 +23,9 @@ public final class StockDriver {
 
   /** Rounds of the short training that goes before each one that is compared, ours and stock. */
   static final int WARM_UP_ROUNDS = 10;
+
+  /** How a run is called, before rank@round, in which that rank throws once in that round. */
+  static final String THROWS = "throws:";
 
   private StockDriver() {}
 
@@ -45,6 +49,12 @@ public final class StockDriver {
       // replace dead ones are new JVMs.
       recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.warmUp(spark, workers));
       Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
+      if (arguments[run].startsWith(THROWS)) {
+        String[] order = arguments[run].substring(THROWS.length()).split("@");
+        ((XGBoostClassifier) estimator)
+            .setCustomEval(
+                new ThrowingMetric(Integer.parseInt(order[0]), Integer.parseInt(order[1])));
+      }
       fit(arguments[run], estimator, recipe.data(spark, workers), facts, Executors.present(spark));
     }
     report("done");
@@ -71,7 +81,8 @@ public final class StockDriver {
           "executor.millis=" + counts.executorMillis(present, begin, begin + millis),
           "tasks=" + counts.tasksStarted(),
           "again=" + counts.bytesAgain());
-    } catch (RuntimeException failed) {
+    } catch (Exception failed) {
+      // Spark throws checked ones, which Scala declares nowhere.
       failed.printStackTrace();
       report("fit.failed", "run=" + run, "reason=" + failed.getMessage());
     }

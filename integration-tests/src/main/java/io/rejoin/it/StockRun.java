@@ -19,6 +19,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -40,6 +41,8 @@ public final class StockRun {
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
   private final Map<Integer, ProcessHandle> processOfRank = new HashMap<>();
   private String application = "";
+  private Predicate<ProcessHandle> strike = ProcessHandle::destroyForcibly;
+  private String disturbed = "disturbed";
 
   /** {@code limit}: for one training; {@code narration}: gets what happens as sentences. */
   public StockRun(
@@ -57,6 +60,18 @@ public final class StockRun {
     this.narration = narration;
   }
 
+  /** What is done to an executor's process instead of SIGKILL; false when it is gone. */
+  public StockRun strike(Predicate<ProcessHandle> how) {
+    strike = how;
+    return this;
+  }
+
+  /** The tasks of the disturbed training throw by themselves ({@link StockDriver#THROWS}). */
+  public StockRun throwing(int rank, int round) {
+    disturbed = StockDriver.THROWS + rank + "@" + round;
+    return this;
+  }
+
   /** Trains undisturbed, then under these kills. The list has one outcome for each. */
   public List<Outcome> undisturbedAndStruck(
       List<KillOrder> killOrders, Map<String, String> settings) throws IOException {
@@ -68,7 +83,7 @@ public final class StockRun {
                 Integer.toString(workers),
                 Integer.toString(rounds),
                 "undisturbed",
-                "disturbed")
+                disturbed)
             .memory("1g")
             .property("rejoin.it.data", Randhie.file().getParent().toString())
             .property(Randhie.REPEAT, Integer.toString(Randhie.repeat()))
@@ -219,9 +234,9 @@ public final class StockRun {
         return;
       }
       ProcessHandle process = processOfRank.get(left.get(0).rank());
-      if (process != null && process.destroyForcibly()) {
+      if (process != null && strike.test(process)) {
         String order = left.remove(0) + ", as soon as it is reported";
-        narration.accept("SIGKILL to process " + process.pid() + ": " + order);
+        narration.accept("it strikes process " + process.pid() + ": " + order);
       }
     }
   }

@@ -1,0 +1,370 @@
+package io.rejoin.it;
+
+import io.rejoin.TrainingEvent;
+import io.rejoin.TrainingEvent.Kind;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
+import java.util.function.Predicate;
+import java.util.function.ToDoubleFunction;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * {@code make bench-spark}: what four faults cost a training on a real Spark cluster: Rejoin with
+ * all slots taken, Rejoin with a spare, and the stock estimator. Each trial has an undisturbed
+ * training beside it. Prints a table in Markdown, and {@code bars met: N of M} last.
+ *
+ * <p>Settings are system properties: {@code trials}, {@code rounds}, {@code repeat} (how often each
+ * row of the data is there), {@code only} (words of faults), {@code stock.limit} (seconds), {@code
+ * notice.seconds} (from a spot notice to the end).
+ */
+public final class FaultBench {
+  private static final int WORKERS = 3;
+  private static final int TRIALS = Integer.getInteger("trials", 10);
+  private static final int ROUNDS = Integer.getInteger("rounds", 300);
+  private static final int REPEAT = Integer.getInteger("repeat", 15);
+  private static final int NOTICE_SECONDS = Integer.getInteger("notice.seconds", 5);
+  private static final String ONLY = System.getProperty("only", "");
+  private static final Duration STOCK_LIMIT =
+      Duration.ofSeconds(Integer.getInteger("stock.limit", 120));
+  private static final Recipe RECIPE = Recipe.BINARY;
+  private static final int VICTIM = 1;
+
+  /** Two thirds through, so that a notice ends before the training does. */
+  private static final KillOrder ORDER =
+      KillOrder.parse(VICTIM + "@" + ROUNDS * 2 / 3, WORKERS, ROUNDS).get(0);
+
+  /** What happens to the executor of a rank, or to its task. */
+  enum Fault {
+    KILLED("executor killed (SIGKILL)", "kill"),
+    FROZEN("executor frozen (SIGSTOP)", "stop"),
+    THROWS("task throws", "throw"),
+    NOTICE("spot notice (SIGPWR, SIGKILL " + NOTICE_SECONDS + " s later)", "notify");
+
+    private final String words;
+    private final String action;
+
+    Fault(String words, String action) {
+      this.words = words;
+      this.action = action;
+    }
+  }
+
+  /** One disturbed training: what became of it, and of the undisturbed one beside it. */
+  private record Trial(Outcome calm, Outcome struck, Moments moments) {
+    private boolean ended() {
+      return struck.digest() != null;
+    }
+
+    private double lost() {
+      return (struck.millis() - calm.millis()) / 1e3;
+    }
+  }
+
+  /** Seconds from the fault to what followed; negative for what didn't. */
+  private record Moments(double known, double goingOn, double seen, boolean moved) {
+    private static final Moments NONE = new Moments(-1, -1, -1, false);
+  }
+
+  private final ScheduledExecutorService later = Executors.newScheduledThreadPool(1);
+  private final Map<String, Map<Fault, List<Trial>>> trials = new java.util.LinkedHashMap<>();
+  private final NavigableMap<Integer, Integer> versionOfRound = new ConcurrentSkipListMap<>();
+  private int met;
+  private int bars;
+
+  private FaultBench() {}
+
+  /** No arguments; see the class. */
+  public static void main(String[] arguments) throws IOException {
+    System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
+    WorkDirectory work = WorkDirectory.fresh("bench-spark-driver");
+    System.setProperty("rejoin.it.log", work.file("driver.log").toString());
+    System.setProperty(Randhie.REPEAT, Integer.toString(REPEAT));
+    new FaultBench().run();
+    System.exit(0);
+  }
+
+  private void run() throws IOException {
+    try (StandaloneCluster cluster = StandaloneCluster.start("bench-spark", WORKERS + 1)) {
+      ours(cluster, "Rejoin", 0);
+      ours(cluster, "Rejoin, a spare", 1);
+      stock(cluster);
+    }
+    later.shutdownNow();
+    table();
+    bars();
+    System.out.println("bars met: " + met + " of " + bars);
+  }
+
+  private static List<Fault> faults() {
+    return Arrays.stream(Fault.values())
+        .filter(fault -> fault.words.contains(ONLY))
+        .collect(Collectors.toList());
+  }
+
+  private static Map<String, String> settings(StandaloneCluster cluster, int executors) {
+    Map<String, String> settings = cluster.configuration();
+    settings.put("spark.cores.max", Integer.toString(executors));
+    settings.put("spark.decommission.enabled", "true");
+    settings.put("spark.task.maxFailures", "8");
+    return settings;
+  }
+
+  private void ours(StandaloneCluster cluster, String who, int spares) {
+    int executors = WORKERS + spares;
+    SparkSession.Builder builder = SparkSession.builder().appName("rejoin bench-spark");
+    settings(cluster, executors).forEach(builder::config);
+    SparkSession spark = builder.getOrCreate();
+    try {
+      for (int trial = 0; trial < TRIALS; trial++) {
+        for (Fault fault : faults()) {
+          Outcome calm = train(spark, executors, spares, null).struck();
+          Trial struck = train(spark, executors, spares, fault);
+          add(who, fault, new Trial(calm, struck.struck(), struck.moments()));
+        }
+      }
+    } finally {
+      spark.stop();
+    }
+  }
+
+  private Trial train(SparkSession spark, int executors, int spares, Fault fault) {
+    io.rejoin.it.Executors.await(spark, executors);
+    RejoinRun warmUp = new RejoinRun(spark, RECIPE, WORKERS, StockDriver.WARM_UP_ROUNDS);
+    configured(warmUp.data(RECIPE.warmUp(spark, WORKERS)), spares).train();
+    RejoinRun run = configured(new RejoinRun(spark, RECIPE, WORKERS, ROUNDS), spares);
+    if (fault == null) {
+      versionOfRound.clear();
+      run.listen(
+          event -> {
+            if (event.kind() == Kind.VERSION_ENTERED) {
+              versionOfRound.putIfAbsent(
+                  (int) event.number("round"), (int) event.number("version"));
+            }
+          });
+    } else {
+      run.fault(ORDER.rule(versionOfRound) + ",do=" + fault.action);
+      if (fault == Fault.NOTICE) {
+        run.listen(new Noticed());
+      }
+    }
+    Outcome outcome = run.train();
+    if (outcome.trouble() != null) {
+      throw new IllegalStateException(fault + ": " + outcome.trouble());
+    }
+    return new Trial(null, outcome, moments(run.events()));
+  }
+
+  private static RejoinRun configured(RejoinRun run, int spares) {
+    return run.setting("spark.rejoin.spares", Integer.toString(spares))
+        .setting("spark.rejoin.log.level", "error");
+  }
+
+  /** Sends the notice where the rule fires, and the end some seconds later. */
+  private final class Noticed implements java.util.function.Consumer<TrainingEvent> {
+    private final Map<String, Long> processOf = new ConcurrentHashMap<>();
+    private String executor = "";
+
+    @Override
+    public void accept(TrainingEvent event) {
+      switch (event.kind()) {
+        case AGENT_JOINED -> processOf.put(event.text("executor"), event.number("pid"));
+        case RANK_JOINED -> {
+          if (event.number("rank") == VICTIM && event.number("incarnation") == 0) {
+            executor = event.text("executor");
+          }
+        }
+        case FAULT_FIRED -> notice(processOf.get(executor));
+        default -> {}
+      }
+    }
+  }
+
+  private boolean notice(long process) {
+    later.schedule(() -> Processes.signal(process, "KILL"), NOTICE_SECONDS, TimeUnit.SECONDS);
+    return Processes.signal(process, "PWR");
+  }
+
+  private static Moments moments(List<TrainingEvent> events) {
+    Optional<TrainingEvent> fired = first(events, event -> event.kind() == Kind.FAULT_FIRED);
+    if (fired.isEmpty()) {
+      return Moments.NONE;
+    }
+    ToDoubleFunction<Predicate<TrainingEvent>> after =
+        which ->
+            first(events, which)
+                .map(event -> (event.atNanos() - fired.get().atNanos()) / 1e9)
+                .orElse(-1.0);
+    return new Moments(
+        after.applyAsDouble(event -> event.kind() == Kind.RANK_LOST),
+        after.applyAsDouble(event -> event.kind() == Kind.CAUGHT_UP),
+        after.applyAsDouble(event -> event.kind() == Kind.EXECUTOR_LEAVES),
+        first(events, event -> event.kind() == Kind.RANK_MOVED).isPresent());
+  }
+
+  private static Optional<TrainingEvent> first(
+      List<TrainingEvent> events, Predicate<TrainingEvent> which) {
+    return events.stream().filter(which).findFirst();
+  }
+
+  private void stock(StandaloneCluster cluster) throws IOException {
+    for (int trial = 0; trial < TRIALS; trial++) {
+      for (Fault fault : faults()) {
+        StockRun run = new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, sentence -> {});
+        List<KillOrder> orders = List.of(ORDER);
+        switch (fault) {
+          case FROZEN -> run.strike(process -> Processes.signal(process.pid(), "STOP"));
+          case NOTICE -> run.strike(process -> notice(process.pid()));
+          case THROWS -> {
+            run.throwing(VICTIM, ORDER.round());
+            orders = List.of();
+          }
+          default -> {}
+        }
+        List<Outcome> outcomes = run.undisturbedAndStruck(orders, settings(cluster, WORKERS));
+        if (outcomes.size() < 2) {
+          throw new IllegalStateException("stock, undisturbed: " + outcomes.get(0).trouble());
+        }
+        add("stock", fault, new Trial(outcomes.get(0), outcomes.get(1), Moments.NONE));
+      }
+    }
+  }
+
+  private void add(String who, Fault fault, Trial trial) {
+    trials
+        .computeIfAbsent(who, any -> new EnumMap<>(Fault.class))
+        .computeIfAbsent(fault, any -> new ArrayList<>())
+        .add(trial);
+    System.out.printf(
+        Locale.ROOT,
+        "%s, %s: undisturbed %.1f s, %s%s, %d rounds again, %d executors asked for, %s%n",
+        who,
+        fault.words,
+        trial.calm().millis() / 1e3,
+        trial.ended()
+            ? String.format(Locale.ROOT, "%.1f s", trial.struck().millis() / 1e3)
+            : "no model",
+        trial.ended() ? "" : " (" + trial.struck().trouble() + ")",
+        trial.struck().roundsAgain(),
+        trial.struck().executors(),
+        trial.moments());
+  }
+
+  private void table() {
+    System.out.println();
+    System.out.println(
+        "| fault | | seconds lost | rounds computed twice, by ranks | executors asked for |"
+            + " executor-seconds more | MB shuffled or copied again |");
+    System.out.println("|---|---|---|---|---|---|---|");
+    for (Fault fault : faults()) {
+      trials.forEach((who, all) -> row(fault, who, all.get(fault)));
+    }
+    System.out.println();
+  }
+
+  private static void row(Fault fault, String who, List<Trial> all) {
+    List<Trial> ended = all.stream().filter(Trial::ended).collect(Collectors.toList());
+    String none =
+        ended.size() == all.size()
+            ? ""
+            : (all.size() - ended.size()) + " of " + all.size() + " without a model";
+    String separator = none.isEmpty() || ended.isEmpty() ? "" : "; ";
+    String lost = ended.isEmpty() ? none : spread(ended, Trial::lost, 1) + separator + none;
+    System.out.printf(
+        "| %s | %s | %s | %s | %s | %s | %s |%n",
+        fault.words,
+        who,
+        lost,
+        spread(all, trial -> trial.struck().roundsAgain(), 0),
+        spread(ended, trial -> trial.struck().executors(), 0),
+        spread(
+            ended,
+            trial -> (trial.struck().executorMillis() - trial.calm().executorMillis()) / 1e3,
+            0),
+        spread(ended, trial -> trial.struck().bytesAgain() / 1e6, 1));
+  }
+
+  /** The median, and the least and the most. */
+  private static String spread(List<Trial> all, ToDoubleFunction<Trial> of, int digits) {
+    if (all.isEmpty()) {
+      return "–";
+    }
+    double[] values = all.stream().mapToDouble(of).sorted().toArray();
+    String format = "%." + digits + "f (%." + digits + "f to %." + digits + "f)";
+    return String.format(Locale.ROOT, format, median(values), values[0], values[values.length - 1]);
+  }
+
+  private static double median(double[] sorted) {
+    int half = sorted.length / 2;
+    return sorted.length % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+
+  private void bars() {
+    trials.forEach(
+        (who, all) -> {
+          if (who.startsWith("Rejoin")) {
+            all.forEach((fault, list) -> bars(who, fault, list));
+          }
+        });
+  }
+
+  private void bars(String who, Fault fault, List<Trial> all) {
+    boolean hasSpare = who.contains("spare");
+    BiConsumer<String, Bar> judge =
+        (what, bar) -> judge(who + ", " + fault.words + ": " + what, bar, all);
+    switch (fault) {
+      case KILLED -> {
+        judge.accept("known, s", new Bar(trial -> trial.moments().known(), 0.1));
+        if (hasSpare) {
+          judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), 2));
+        }
+      }
+      case FROZEN -> {
+        judge.accept("lost, s", new Bar(trial -> trial.moments().known(), 2));
+        judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), hasSpare ? 4 : 18));
+      }
+      case NOTICE -> {
+        judge.accept("seen, s", new Bar(trial -> trial.moments().seen(), 0.3));
+        if (hasSpare) {
+          judge.accept("not moved", new Bar(trial -> trial.moments().moved() ? 0 : 1, 0));
+          judge.accept("rounds again", new Bar(trial -> trial.struck().roundsAgain(), 1));
+        }
+      }
+      default -> {}
+    }
+  }
+
+  /** At most so much in the median. */
+  private record Bar(ToDoubleFunction<Trial> of, double most) {}
+
+  private void judge(String what, Bar bar, List<Trial> all) {
+    double[] values = all.stream().mapToDouble(bar.of()).sorted().toArray();
+    double median = median(values);
+    double p90 = values[(int) Math.ceil(0.9 * values.length) - 1];
+    boolean isMet = values[0] >= 0 && median <= bar.most();
+    bars++;
+    met += isMet ? 1 : 0;
+    System.out.printf(
+        Locale.ROOT,
+        "%s: median %.2f, p90 %.2f, at most %.2f: %s%n",
+        what,
+        median,
+        p90,
+        bar.most(),
+        isMet ? "met" : "NOT met");
+  }
+}

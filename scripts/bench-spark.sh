@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# What an executor's death, freeze and end that it was told of, and a task that throws, cost a training on a real
+# Spark cluster: Rejoin, Rejoin with a spare, the stock estimator. A table in Markdown; the last line is "bars met: N
+# of M". Variables choose:
+#
+#   TRIALS=10   of each fault; an hour and a half
+#   ROUNDS=300  of a training, and REPEAT=15 times the rows of the data: 20 s on 2 cores
+#   ONLY=notice only faults with this in their names
+set -eu
+cd "$(dirname "$0")/.."
+JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dtrials=${TRIALS:-10} -Drounds=${ROUNDS:-300} -Drepeat=${REPEAT:-15} -Donly=${ONLY:-}"
+export JAVA_OPTIONS
+exec integration-tests/run.sh "${VERSIONS:-spark35-xgb340}" io.rejoin.it.FaultBench

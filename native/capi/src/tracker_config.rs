@@ -137,5 +137,6 @@ fn elastic(given: &RejoinTrackerConfig) -> Result<Option<Elastic>, Error> {
         max,
         timeout_millis: or(given.elastic_timeout_millis, 30_000),
         interval_millis: or(given.resize_interval_millis, 10_000),
+        most_resizes: None,
     }))
 }

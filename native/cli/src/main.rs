@@ -20,6 +20,7 @@ use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::resize::Elastic;
+use run::exclusions::Cooldown;
 use run::order::Order;
 use run::Joining;
 use service::Service;
@@ -173,6 +174,18 @@ struct RunArguments {
         conflicts_with_all = ["ranks", "rank", "slots", "hosts", "join", "min", "kills", "durable", "job", "resume"]
     )]
     worlds: Option<PathBuf>,
+    /// With --min: how often the world may change. After that it doesn't grow, and if it had to
+    /// shrink the job ends with an error.
+    #[arg(long, requires = "min", value_name = "TIMES")]
+    reset_limit: Option<u32>,
+    /// With --hosts or --discovery: exclude a host after so many processes have failed there, or
+    /// couldn't be started. No more are started there then; those that are there go on.
+    #[arg(long, value_name = "FAILURES", value_parser = clap::value_parser!(u32).range(1..))]
+    failures_per_host: Option<u32>,
+    /// With --failures-per-host: for how long, at the least the first time and at the most ever; it doubles each time.
+    /// Somewhat more is drawn at random, so that hosts don't come back together [default: for good].
+    #[arg(long, requires = "failures_per_host", value_parser = cooldown, value_name = "MIN,MAX")]
+    exclude_cooldown: Option<Cooldown>,
     /// Inject a fault into a rank at a moment; may be given more than once. `--help` says all of it.
     #[arg(long = "kill", value_name = "RULE")]
     kills: Vec<Rule>,
@@ -264,6 +277,10 @@ struct TrackerArguments {
     /// With --min: how long the world doesn't grow after it has changed.
     #[arg(long, requires = "min", value_parser = time, default_value = "10s", value_name = "TIME")]
     resize_interval: Duration,
+    /// With --min: how often the world may change. After that it doesn't grow, and if it had to
+    /// shrink the job ends with an error.
+    #[arg(long, requires = "min", value_name = "TIMES")]
+    reset_limit: Option<u32>,
     /// The join file: address and secret, for this user's launchers on hosts that share the folder.
     /// It is removed when the job is over.
     #[arg(long, value_name = "FILE")]
@@ -290,6 +307,18 @@ struct TrackerArguments {
 
 fn time(text: &str) -> Result<Duration, BadRule> {
     duration("the time", text)
+}
+
+/// The bounds of a cool-down.
+fn cooldown(text: &str) -> Result<Cooldown, String> {
+    let expected = || "expected two times, the first not longer than the second, as 10s,10m".to_string();
+    let (min, max) = text.split_once(',').ok_or_else(expected)?;
+    let millis = |text| time(text).map(|time| time.as_millis() as u64).map_err(|bad| bad.to_string());
+    let (min, max) = (millis(min)?, millis(max)?);
+    if min > max {
+        return Err(expected());
+    }
+    Ok(Cooldown { min, max })
 }
 
 /// A limit of silence: below the least one a process that only waits for its turn would count as dead.
@@ -347,6 +376,7 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
         max: arguments.max.unwrap_or(world),
         timeout_millis: arguments.elastic_timeout.as_millis() as u64,
         interval_millis: arguments.resize_interval.as_millis() as u64,
+        most_resizes: arguments.reset_limit,
     });
     ended(service::serve(&Service {
         name: job,
@@ -425,6 +455,13 @@ fn start(arguments: RunArguments) -> ExitCode {
         Some(_) => (1, None),
         None => joining(&arguments),
     };
+    if let Some(failures) = arguments.failures_per_host {
+        if arguments.hosts.is_none() && arguments.discovery.is_none() {
+            refuse(format!(
+                "--failures-per-host {failures}: hosts are named by --hosts or --discovery, which are not given"
+            ));
+        }
+    }
     let most = most_ranks(&arguments, world);
     let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, most));
     let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
@@ -444,6 +481,9 @@ fn start(arguments: RunArguments) -> ExitCode {
         elastic_timeout: arguments.elastic_timeout,
         resize_interval: arguments.resize_interval,
         until: None,
+        reset_limit: arguments.reset_limit,
+        failures_per_host: arguments.failures_per_host,
+        exclude_cooldown: arguments.exclude_cooldown,
         restarts: if arguments.restart { arguments.restarts } else { 0 },
         rules,
         events: arguments.events,

@@ -289,6 +289,50 @@ fn a_world_shrinks_when_a_host_is_gone_and_grows_when_it_is_there_again() {
     ran.says("no replacement of rank").says("so the world of 2 ranks goes on as one of");
 }
 
+/// A program that fails on this host until there is this file.
+fn fails_on(host: &str, unless: &str) -> [String; 4] {
+    let script = format!("[ $REJOIN_HOST = {host} ] && [ ! -e {unless} ] && exit 3; exec \"$0\" \"$@\"");
+    ["sh".into(), "-c".into(), script, example("elastic")]
+}
+
+#[test]
+fn a_host_on_which_processes_fail_is_excluded_and_comes_back_and_is_excluded_again() {
+    let hosts = Hosts::at(&[A, B]);
+    let (folder, listed) = (tempfile::tempdir().expect("a folder"), format!("{A}:2,{B}:1"));
+    let is_well = folder.path().join("well");
+    let program = fails_on(B, &is_well.display().to_string());
+    let limits = ["--failures-per-host", "2", "--exclude-cooldown", "300ms,700ms", "--restarts", "1000"];
+    let world = ["-H", &listed, "-n", "2", "--min", "1", "--max", "3", "--resize-interval", "100ms", "--restart"];
+    let program = [program.each_ref().map(String::as_str).as_slice(), &["2", "3"]].concat();
+    let run = Run::with(&hosts, &[&world[..], &limits].concat(), &program);
+    until("it is excluded twice", || run.running.text("err").matches("host 127.0.0.3 is excluded for 0.").count() > 1);
+    std::fs::write(is_well, "").expect("room for a file");
+    let ran = run.ended(0);
+    digest(&[&ran]);
+    assert_eq!(ran.out.matches("digest ").count(), 3, "{}", ran.out);
+    ran.says("2 processes have failed there (--failures-per-host)").says("host 127.0.0.3 is used again");
+    assert!(!ran.err.contains("host 127.0.0.2 is excluded"), "{}", ran.err);
+}
+
+#[test]
+fn a_rank_goes_to_another_host_when_its_own_is_excluded_and_the_model_is_the_same() {
+    let hosts = Hosts::at(&[A, B]);
+    let script = format!("[ $REJOIN_HOST = {A} ] && [ $REJOIN_RANK = 1 ] && exit 3; exec \"$0\" \"$@\"");
+    let options = ["--restart", "--failures-per-host", "3"];
+    let program = ["sh", "-c", &script, &example("scenario"), ITERATIONS];
+    let run = Run::of(&hosts, &format!("{A}:2,{B}:3"), &[&["-n", "4"], &options[..]].concat(), &program);
+    run.process(B, 1);
+    same_model(run).says("host 127.0.0.2 is excluded for good: 3 processes have failed there");
+}
+
+#[test]
+fn a_run_whose_hosts_are_all_excluded_for_good_ends_and_says_so() {
+    let hosts = Hosts::at(&[A, B]);
+    let options = ["--restart", "--restarts", "1000", "--failures-per-host", "2"];
+    let run = Run::of(&hosts, &format!("{A}:1,{B}:1"), &options, &["sh", "-c", "exit 5"]);
+    run.ended(3).says("host 127.0.0.2 is excluded for good").says("no host is left: all are excluded");
+}
+
 #[test]
 fn a_run_on_hosts_begins_with_its_ranks_and_grows_to_the_slots_that_are_left() {
     let hosts = Hosts::at(&[A, B]);

@@ -58,6 +58,7 @@ pub(crate) fn new(setup: &Setup, epoch: u32) -> Tracker {
             max: setup.most(),
             timeout_millis: TIMING.heartbeat_millis,
             interval_millis: 0,
+            most_resizes: None,
         }),
         epoch,
         timing: TIMING,

@@ -8,7 +8,8 @@
 //!    in one step to the ranks that are there, also if some have been missing for a moment only.
 //! 3. All ranks are there, a version was finished by all just now, tasks stand by, and the newest resize is an interval
 //!    ago: the world grows by as many of them as its maximum allows.
-//! 4. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members
+//! 4. A world that has changed as often as it may doesn't grow; if it had to shrink, the job ends with an error.
+//! 5. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members
 //!    bounds that; what stands by is never waited for.
 //!
 //! Ranks that stay keep their order and move down without gaps. Those that come follow, the tasks of one host side by
@@ -34,6 +35,8 @@ pub struct Elastic {
     pub timeout_millis: u64,
     /// How long it doesn't grow after a resize, in milliseconds.
     pub interval_millis: u64,
+    /// How often it may change (the reset limit); `None`: any number of times.
+    pub most_resizes: Option<u32>,
 }
 
 /// One rank of the present world.
@@ -72,6 +75,8 @@ pub struct Candidate {
 pub struct Moment {
     /// A version was finished by all ranks just now.
     pub is_boundary: bool,
+    /// How often the world has changed.
+    pub resizes: u32,
     /// How long ago the newest resize was, in milliseconds; `None` if there was none.
     pub since_resize: Option<u64>,
     /// The tasks that stand by, the one that came first first.
@@ -92,10 +97,27 @@ pub enum Decision {
         /// Why, in words.
         reason: String,
     },
+    /// The world would have to change once more than it may: the job can't go on.
+    Exhausted {
+        /// Why, in words.
+        reason: String,
+    },
 }
 
 /// Decides, of the present world in rank order.
 pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
+    let most = elastic.most_resizes.filter(|most| moment.resizes >= *most);
+    match (decide_without_limit(seats, moment, elastic), most) {
+        (Decision::Resize { joiners, .. }, Some(_)) if !joiners.is_empty() => Decision::Stay,
+        (Decision::Resize { reason, .. }, Some(most)) => {
+            let reason = format!("{reason}; but the world has changed {most} times, and may not change again");
+            Decision::Exhausted { reason }
+        }
+        (decision, _) => decision,
+    }
+}
+
+fn decide_without_limit(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
     let is_abandoned = |seat: &Seat| matches!(seat, Seat::Abandoned { .. });
     let awaited = seats.iter().filter(|seat| !is_abandoned(seat)).count();
     if awaited < seats.len() && awaited >= elastic.min as usize {
@@ -170,10 +192,11 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    const ELASTIC: Elastic = Elastic { min: 2, max: 5, timeout_millis: 1000, interval_millis: 3000 };
+    const ELASTIC: Elastic =
+        Elastic { min: 2, max: 5, timeout_millis: 1000, interval_millis: 3000, most_resizes: None };
 
     fn calm() -> Moment {
-        Moment { is_boundary: false, since_resize: None, standing_by: Vec::new() }
+        Moment { is_boundary: false, resizes: 0, since_resize: None, standing_by: Vec::new() }
     }
 
     fn seats(missing: &[Option<u64>]) -> Vec<Seat> {
@@ -187,7 +210,7 @@ mod tests {
     /// `None` is a rank that is there, otherwise for how long it has been missing.
     fn shrunk(missing: &[Option<u64>]) -> Option<Vec<Option<u32>>> {
         match decide(&seats(missing), &calm(), &ELASTIC) {
-            Decision::Stay => None,
+            Decision::Stay | Decision::Exhausted { .. } => None,
             Decision::Resize { ranks, joiners, .. } => {
                 assert_eq!(joiners, []);
                 Some(ranks.iter().map(|rank| rank.map(|rank| rank.0)).collect())
@@ -198,7 +221,7 @@ mod tests {
     /// The tasks that come into a world of so many.
     fn joiners(world: usize, moment: &Moment) -> Vec<u32> {
         match decide(&vec![Seat::Taken; world], moment, &ELASTIC) {
-            Decision::Stay => Vec::new(),
+            Decision::Stay | Decision::Exhausted { .. } => Vec::new(),
             Decision::Resize { ranks, joiners, .. } => {
                 assert_eq!(ranks, (0..world as u32).map(|rank| Some(Rank(rank))).collect::<Vec<_>>());
                 joiners.iter().map(|task| task.0).collect()
@@ -209,7 +232,7 @@ mod tests {
     /// At a boundary, with these tasks and their hosts.
     fn boundary(tasks: &[(u32, &str)]) -> Moment {
         let candidate = |(task, host): &(u32, &str)| Candidate { task: Task(*task), host: (*host).into(), millis: 500 };
-        Moment { is_boundary: true, since_resize: None, standing_by: tasks.iter().map(candidate).collect() }
+        Moment { is_boundary: true, resizes: 0, since_resize: None, standing_by: tasks.iter().map(candidate).collect() }
     }
 
     #[test]
@@ -300,6 +323,21 @@ mod tests {
         assert_eq!(ranks, [Some(Rank(0)), Some(Rank(1)), None, Some(Rank(2))]);
         assert_eq!(joiners, []);
         assert!(reason.starts_with("rank 2 is gone, and no replacement is waited for, so the world of 4"), "{reason}");
+    }
+
+    #[test]
+    fn a_world_that_has_changed_as_often_as_it_may_ends_if_it_has_to_shrink_and_does_not_grow() {
+        let limited = Elastic { most_resizes: Some(2), ..ELASTIC };
+        let after = |resizes, moment: Moment| Moment { resizes, ..moment };
+        let missing = seats(&[None, Some(1000), None]);
+        assert!(matches!(decide(&missing, &after(1, calm()), &limited), Decision::Resize { .. }));
+        let Decision::Exhausted { reason } = decide(&missing, &after(2, calm()), &limited) else {
+            panic!("it goes on")
+        };
+        assert!(reason.ends_with("the world has changed 2 times, and may not change again"), "{reason}");
+        let whole = seats(&[None, None]);
+        assert!(matches!(decide(&whole, &after(1, boundary(&[(3, "a")])), &limited), Decision::Resize { .. }));
+        assert_eq!(decide(&whole, &after(2, boundary(&[(3, "a")])), &limited), Decision::Stay);
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn a_job_that_has_not_begun_waits_for_all_its_ranks() {
 #[test]
 fn bounds_that_cannot_hold_are_refused() {
     let refused = |min, max, timeout_millis| {
-        let elastic = Elastic { min, max, timeout_millis, interval_millis: INTERVAL };
+        let elastic = Elastic { min, max, timeout_millis, interval_millis: INTERVAL, most_resizes: None };
         let config = TrackerConfig { elastic: Some(elastic), ..config(3) };
         Tracker::new(config, Millis(0)).expect_err("bounds that can't hold").code
     };

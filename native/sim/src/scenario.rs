@@ -381,7 +381,7 @@ impl Scenario {
         let timeout_millis = rng.u64(300..2500);
         let least = if rng.u32(0..4) == 0 { world } else { world.div_ceil(2) };
         let min = rng.u32(1..=least);
-        this.elastic = Some(Elastic { min, max: world, timeout_millis, interval_millis: 0 });
+        this.elastic = Some(Elastic { min, max: world, timeout_millis, interval_millis: 0, most_resizes: None });
         this.compute_millis = rng.u64(20..400);
         // Of two lives at once each may have a world of its own, and a job that has too few ranks may end twice.
         this.faults.retain(|(_, fault)| !matches!(fault, Fault::SecondTracker(_) | Fault::KillTrackerAtEnd(_)));
@@ -396,7 +396,11 @@ impl Scenario {
             let near = at + rng.u64(0..timeout_millis + 400);
             this.faults.push((near, Fault::KillTracker(back_after(&mut rng))));
         }
-        this.growing(seed)
+        let mut this = this.growing(seed);
+        if let Some(elastic) = this.elastic.as_mut().filter(|_| rng.u32(0..4) == 0) {
+            elastic.most_resizes = Some(rng.u32(0..=1));
+        }
+        this
     }
 
     /// Two of three of those worlds grow: slots come, alone and together, whatever else goes wrong then. In one of four

@@ -175,6 +175,11 @@ fn a_tracker_that_comes_back_and_is_not_told_how_large_the_world_may_be_is_found
 }
 
 #[test]
+fn a_tracker_that_is_not_told_how_often_the_world_may_change_is_found() {
+    assert_eq!(by(Defect::LimitUnreported, Family::Elastic, 50), "Worlds");
+}
+
+#[test]
 fn a_task_that_stands_by_and_is_not_told_the_end_is_found() {
     assert_eq!(by(Defect::SparesUnreported, Family::Spares, 20), "Deadlines");
 }

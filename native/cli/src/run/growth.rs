@@ -2,6 +2,7 @@
 
 use super::discovery::refusal;
 use super::ending::NotBegun;
+use super::exclusions::{Exclusion, Exclusions};
 use super::hosts::{Hosts, HERE};
 use super::output::Sink;
 use super::slots::{Listing, Slots};
@@ -9,6 +10,7 @@ use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;
 use rejoin_agent::protocol::error::Code;
+use rejoin_agent::transport::random_u64;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -18,6 +20,8 @@ pub struct Growth {
     pub hosts: Hosts,
     /// How many there may be.
     pub slots: Slots,
+    /// Hosts that are not used for a while.
+    pub exclusions: Exclusions,
     /// Whether processes may be started on other hosts.
     pub goes_elsewhere: bool,
     /// The numbers of processes that were asked to end, since their slots are gone.
@@ -48,7 +52,7 @@ impl Growth {
         let Some(script) = &options.discovery else {
             let hosts = options.hosts.as_ref().map_or_else(|| Hosts::here(most), |hosts| Hosts::of(hosts));
             let listed = if options.hosts.is_some() { hosts.slots() } else { world };
-            return Ok(Growth::new(hosts, Slots::new(most, listed), options.hosts.is_some()));
+            return Ok(Growth::new(hosts, Slots::new(most, listed), options.hosts.is_some(), options));
         };
         let mut notes = Notes::default();
         let mut seen = String::from("it has not answered");
@@ -60,7 +64,10 @@ impl Growth {
                     if slots >= world {
                         // Where one that comes later has to be reached, too, it is said by --listen.
                         let goes_elsewhere = options.listen.is_some() || listing.iter().any(|(host, _)| host != HERE);
-                        return Ok(Growth { notes, ..Growth::new(hosts, Slots::new(most, slots), goes_elsewhere) });
+                        return Ok(Growth {
+                            notes,
+                            ..Growth::new(hosts, Slots::new(most, slots), goes_elsewhere, options)
+                        });
                     }
                     notes.answered();
                     seen = format!("it named {slots}");
@@ -81,8 +88,11 @@ impl Growth {
         }
     }
 
-    fn new(hosts: Hosts, slots: Slots, goes_elsewhere: bool) -> Self {
-        Growth { hosts, slots, goes_elsewhere, leaving: BTreeSet::new(), notes: Notes::default() }
+    fn new(hosts: Hosts, slots: Slots, goes_elsewhere: bool, options: &Options) -> Self {
+        // Any number will do, as long as it is another one in each run.
+        let seed = random_u64();
+        let exclusions = Exclusions::new(options.failures_per_host, options.exclude_cooldown, seed);
+        Growth { hosts, slots, exclusions, goes_elsewhere, leaving: BTreeSet::new(), notes: Notes::default() }
     }
 
     /// A job that is joined has its launcher's processes here, and says how many ranks there may be.
@@ -99,6 +109,27 @@ impl Growth {
             self.notes.refused(host, sink);
         }
         self.hosts.list(&usable);
+        self.relist();
+    }
+
+    /// A process failed on its host, or couldn't be started there; its host, and for how long that is excluded now.
+    pub fn failed(&mut self, number: u32, now: u64) -> Option<(String, Exclusion)> {
+        let host = self.hosts.of_process(number)?.to_string();
+        let exclusion = self.exclusions.failed(&host, now)?;
+        self.hosts.exclude(&host, true);
+        Some((host, exclusion))
+    }
+
+    /// The hosts that are used again from now on.
+    pub fn come_back(&mut self, now: u64) -> Vec<String> {
+        let hosts = self.exclusions.come_back(now);
+        hosts.iter().for_each(|host| self.hosts.exclude(host, false));
+        self.relist();
+        hosts
+    }
+
+    /// How many slots can be used has changed.
+    pub fn relist(&mut self) {
         self.slots.list(self.hosts.slots());
     }
 

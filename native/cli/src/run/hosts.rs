@@ -20,6 +20,8 @@ pub struct Hosts {
 struct Host {
     name: String,
     slots: u32,
+    /// No process is started there; those that are there go on.
+    is_excluded: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,26 +52,34 @@ impl Hosts {
         for (name, slots) in listed {
             match self.all.iter_mut().find(|host| host.name == *name) {
                 Some(host) => host.slots = host.slots.saturating_add(*slots),
-                None => self.all.push(Host { name: name.clone(), slots: *slots }),
+                None => self.all.push(Host { name: name.clone(), slots: *slots, is_excluded: false }),
             }
         }
     }
 
-    /// How many slots there are.
+    /// How many slots there are; of a host that is excluded those that have a process.
     pub fn slots(&self) -> u32 {
-        self.all.iter().fold(0, |sum, host| sum.saturating_add(host.slots))
+        let usable = self.all.iter().enumerate().map(|(index, host)| match host.is_excluded {
+            true => host.slots.min(self.held(index)),
+            false => host.slots,
+        });
+        usable.fold(0, u32::saturating_add)
+    }
+
+    /// A host is used no more, or again.
+    pub fn exclude(&mut self, name: &str, is_excluded: bool) {
+        self.all.iter_mut().filter(|host| host.name == name).for_each(|host| host.is_excluded = is_excluded);
     }
 
     /// The host that a process is on, or was on last.
-    #[cfg(test)]
-    fn of_process(&self, number: u32) -> Option<&str> {
+    pub fn of_process(&self, number: u32) -> Option<&str> {
         self.places.get(&number).map(|place| self.all[place.host].name.as_str())
     }
 
     /// A slot for a process, whose host it is on from now on; `None` if there is none.
     pub fn place(&mut self, number: u32) -> Option<&str> {
         let before = self.places.remove(&number);
-        let has_room = |host: &usize| self.held(*host) < self.all[*host].slots;
+        let has_room = |host: &usize| !self.all[*host].is_excluded && self.held(*host) < self.all[*host].slots;
         let former = before.map(|place| place.host).filter(has_room);
         let others = (0..self.all.len()).filter(|host| Some(*host) != former);
         let other = others.clone().find(has_room);
@@ -185,6 +195,19 @@ mod tests {
         assert_eq!(hosts.place(1), None);
         hosts.list(&listed("c:1,b:1,a:1"));
         assert_eq!(hosts.place(1), Some("b"));
+    }
+
+    #[test]
+    fn on_an_excluded_host_no_process_is_started_and_those_that_are_there_keep_their_slots() {
+        let mut hosts = hosts("a:2,b:2", 3);
+        hosts.exclude("a", true);
+        assert_eq!(hosts.slots(), 4, "both of a's have processes");
+        assert!(hosts.excess().is_empty());
+        assert_eq!(hosts.place(1), Some("b"), "it isn't started there again");
+        assert_eq!((hosts.slots(), hosts.place(0)), (3, None));
+        assert_eq!(hosts.slots(), 2);
+        hosts.exclude("a", false);
+        assert_eq!(hosts.place(0), Some("a"));
     }
 
     proptest! {

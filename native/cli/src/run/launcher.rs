@@ -52,6 +52,8 @@ pub(super) enum Due {
         attempt: u32,
     },
     AskForNumbers,
+    /// A host is used again.
+    Readmit,
     TrackerBack,
     Terminate,
     Kill,
@@ -61,6 +63,8 @@ pub(super) enum Due {
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) template: Template,
+    /// When the run began.
+    pub(super) began: Instant,
     pub(super) tracker: Box<dyn JobTracker>,
     pub(super) store: Option<Store>,
     /// There is one if there are rules.
@@ -171,6 +175,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let run = Run {
         options,
         template,
+        began,
         tracker,
         store,
         injections,

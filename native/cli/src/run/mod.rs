@@ -5,6 +5,7 @@ mod closing;
 mod discovery;
 mod durable;
 pub mod ending;
+pub mod exclusions;
 mod growth;
 mod hearing;
 mod hosts;
@@ -25,6 +26,7 @@ mod wait;
 pub mod worlds;
 
 use crate::listen::{own_address, Listen};
+use exclusions::Cooldown;
 use order::Order;
 use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::fault::text::Rule;
@@ -65,6 +67,12 @@ pub struct Options {
     pub elastic_timeout: Duration,
     /// How long the world doesn't grow after it has changed.
     pub resize_interval: Duration,
+    /// How often the world may change; `None`: any number of times.
+    pub reset_limit: Option<u32>,
+    /// After how many failures a host is excluded; `None`: never.
+    pub failures_per_host: Option<u32>,
+    /// For how long; `None`: for good.
+    pub exclude_cooldown: Option<Cooldown>,
     /// How often each rank may be started again.
     pub restarts: u32,
     /// Kill rules, numbered by their place.

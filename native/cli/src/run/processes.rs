@@ -56,7 +56,8 @@ impl Run<'_> {
         let Some(host) = self.growth.hosts.place(rank).map(String::from) else {
             self.say(&format!("rank {rank} waits for a slot: no host has a free one"));
             self.ranks.insert(rank, State::WithoutSlot { attempt });
-            return;
+            self.growth.relist();
+            return self.judge_left();
         };
         match Child::start(&self.template, &host, (rank, attempt), &self.sender) {
             Ok(child) => {
@@ -163,6 +164,9 @@ impl Run<'_> {
         let is_cut_off = death.is_cut_off();
         if is_cut_off {
             self.growth.hosts.connection_ended(rank);
+        }
+        if !was_sent_back {
+            self.count_failure(rank);
         }
         let decision = match was_sent_back {
             true => self.restarts.sent_back(rank),

@@ -102,8 +102,43 @@ impl Run<'_> {
         self.growth.slots.open(self.there().len() as u32) as usize
     }
 
+    /// A process of a host has failed. One that has failed too often is excluded.
+    pub(super) fn count_failure(&mut self, number: u32) {
+        let now = self.began.elapsed();
+        let Some((host, exclusion)) = self.growth.failed(number, now.as_millis() as u64) else { return };
+        let failures = self.options.failures_per_host.unwrap_or_default();
+        let until = match exclusion.back_at {
+            Some(at) => {
+                let pause = Duration::from_millis(at).saturating_sub(now);
+                self.after(pause, Due::Readmit);
+                format!("for {:.1} s", pause.as_secs_f64())
+            }
+            None => "for good".into(),
+        };
+        self.say(&format!(
+            "host {host} is excluded {until}: {failures} processes have failed there (--failures-per-host)"
+        ));
+        self.growth.relist();
+    }
+
+    /// The time of some hosts is over.
+    pub(super) fn readmit(&mut self) {
+        for host in self.growth.come_back(self.began.elapsed().as_millis() as u64) {
+            self.say(&format!("host {host} is used again"));
+        }
+        self.fill();
+    }
+
     /// Ends a run of which no process is left.
     pub(super) fn judge_left(&mut self) {
+        let waits = |state: &State| matches!(state, State::WithoutSlot { .. });
+        let is_none = |state: &State| waits(state) || matches!(state, State::GivenUp);
+        let comes = self.options.discovery.is_some() || self.growth.exclusions.any_comes_back();
+        if self.ranks.values().any(waits) && self.ranks.values().all(is_none) && !comes {
+            let reason = "no host is left: all are excluded (--failures-per-host), and none comes back; let them by \
+                          --exclude-cooldown, or find out why processes fail there";
+            return self.end(Ending::RankFailed(reason.into()));
+        }
         if !self.ranks.is_empty() && self.ranks.values().all(|state| matches!(state, State::GivenUp)) {
             self.end(Ending::RankFailed("no rank is left, and none is started again".into()));
         }

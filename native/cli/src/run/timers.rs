@@ -27,6 +27,7 @@ impl Run<'_> {
                     }
                 }
                 Due::Wake { rank, attempt } => self.wake(rank, attempt),
+                Due::Readmit => self.readmit(),
                 Due::AskForNumbers => self.ask_for_numbers(),
                 Due::TrackerBack if self.ending.is_none() => self.revive_tracker(),
                 Due::TrackerBack => {}

@@ -91,6 +91,7 @@ impl OwnTracker {
                 max: options.most_ranks(),
                 timeout_millis: options.elastic_timeout.as_millis() as u64,
                 interval_millis: options.resize_interval.as_millis() as u64,
+                most_resizes: options.reset_limit,
             }),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };

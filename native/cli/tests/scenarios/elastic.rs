@@ -51,6 +51,20 @@ fn the_world_shrinks_twice_and_the_first_rank_may_be_the_one_that_is_gone() {
 }
 
 #[test]
+fn a_world_that_has_to_change_more_often_than_it_may_ends_with_why_and_one_that_has_not_goes_on() {
+    let second = "rank=1,version=2,seqno=5,incarnation=2".to_string();
+    for ran in shrinks(4, 2, &[at(0, 1, 4), second.clone()], &["--reset-limit", "1"]) {
+        let ran = ran.ended(4);
+        ran.says("so the world of 4 ranks goes on as one of 3");
+        ran.says("but the world has changed 1 times, and may not change again").says("the reset limit");
+    }
+    let alone = fixed(2);
+    for ran in shrinks(4, 2, &[at(0, 1, 4), second], &["--reset-limit", "2"]) {
+        assert_eq!(digest(&ran.ended(0)), alone);
+    }
+}
+
+#[test]
 fn two_ranks_that_are_gone_at_once_are_one_step() {
     let alone = fixed(2);
     for ran in shrinks(4, 2, &[at(1, 1, 3), at(2, 1, 3)], &[]) {

@@ -246,6 +246,8 @@ pub struct Tracker {
     standings: Standings,
     /// When the world last changed, as far as is known.
     resized: Option<Millis>,
+    /// How often this life has resized the world.
+    resizes: u32,
     /// A rank has entered a version with a model of its own: ahead of what agents say in answer to a view.
     has_own: bool,
     /// A later life that found no agent that knew anything.
@@ -293,6 +295,7 @@ impl Tracker {
             standings: Standings::default(),
             // A former life may have resized it a moment ago.
             resized: (config.epoch > 1).then_some(now),
+            resizes: 0,
             has_own: false,
             knows_nothing: false,
             wish: None,

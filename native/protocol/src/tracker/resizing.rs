@@ -28,8 +28,14 @@ impl Tracker {
         if self.over.is_some() || self.takeover.is_some() || !self.planned.has_been || has_ended {
             return false;
         }
-        let Decision::Resize { ranks, joiners, reason } = decide(&self.seats(), &self.moment(entered), &elastic) else {
-            return false;
+        let (ranks, joiners, reason) = match decide(&self.seats(), &self.moment(entered), &elastic) {
+            Decision::Stay => return false,
+            Decision::Resize { ranks, joiners, reason } => (ranks, joiners, reason),
+            Decision::Exhausted { reason } => {
+                let what = "Allow more changes (the reset limit), or find out why ranks go for good";
+                self.fail(Error::new(Code::Unrecoverable, format!("{reason}. {what}")));
+                return true;
+            }
         };
         match self.own_state() {
             // It goes on as it is.
@@ -51,7 +57,7 @@ impl Tracker {
         let Some(elastic) = self.config.elastic else { return false };
         let is_going_on = self.over.is_none() && self.takeover.is_none() && self.planned.has_been;
         let at_once = Elastic { timeout_millis: 0, ..elastic };
-        is_going_on && matches!(decide(&self.seats(), &self.moment(None), &at_once), Decision::Resize { .. })
+        is_going_on && decide(&self.seats(), &self.moment(None), &at_once) != Decision::Stay
     }
 
     /// The lowest version that a rank of an elastic job is in, if all train.
@@ -72,6 +78,7 @@ impl Tracker {
         });
         Moment {
             is_boundary: before.is_some() && now > before,
+            resizes: self.resizes,
             since_resize: self.resized.map(|at| self.now.since(at)),
             standing_by: standing_by.collect(),
         }
@@ -185,6 +192,7 @@ impl Tracker {
             self.give(Giving { rank, task: *task, is_spare: true, reason });
         }
         self.resized = Some(now);
+        self.resizes += 1;
         self.rollback_reason = Some(reason.into());
         self.changed = Some(format!("the world has {world} ranks now: {reason}"));
     }

@@ -13,7 +13,7 @@ pub fn elastic(world: u32, min: u32) -> TrackerConfig {
 }
 
 pub fn growing(world: u32, min: u32, max: u32) -> TrackerConfig {
-    let elastic = Elastic { min, max, timeout_millis: TIMEOUT, interval_millis: INTERVAL };
+    let elastic = Elastic { min, max, timeout_millis: TIMEOUT, interval_millis: INTERVAL, most_resizes: None };
     TrackerConfig { elastic: Some(elastic), ..config(world) }
 }
 

@@ -1,7 +1,7 @@
 //! **Worlds.** An elastic job's worlds stay within their bounds; those that stay keep their order,
-//! those that come follow, and a world grows at most once in an interval; all ranks of a lineage
-//! are in one world, and have one model at each version; and no version is lost that every survivor
-//! has entered.
+//! those that come follow, and a world grows at most once in an interval, and changes no more often
+//! than it may; all ranks of a lineage are in one world, and have one model at each version; and no
+//! version is lost that every survivor has entered.
 
 use super::{Checked, Violation};
 use rejoin_protocol::host::Start;
@@ -17,8 +17,9 @@ const NAME: &str = "Worlds";
 pub struct Worlds {
     bounds: RangeInclusive<u32>,
     interval_millis: u64,
-    /// When each life of the tracker has resized the world last.
-    resized: BTreeMap<u32, u64>,
+    most_resizes: Option<u32>,
+    /// When each life of the tracker has resized the world last, and how often it has.
+    resized: BTreeMap<u32, (u64, u32)>,
     /// How many ranks each lineage has.
     of: BTreeMap<Lineage, u32>,
     models: BTreeMap<(Lineage, Version), u128>,
@@ -28,17 +29,23 @@ pub struct Worlds {
 
 impl Worlds {
     pub(crate) fn new(world: u32, elastic: Option<Elastic>) -> Self {
-        let (bounds, interval_millis) = match elastic {
-            Some(elastic) => (elastic.min..=elastic.max, elastic.interval_millis),
-            None => (world..=world, 0),
+        let (bounds, interval_millis, most_resizes) = match elastic {
+            Some(elastic) => (elastic.min..=elastic.max, elastic.interval_millis, elastic.most_resizes),
+            None => (world..=world, 0, None),
         };
         let (of, resized, models) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Worlds { bounds, interval_millis, resized, of, models, entered: None }
+        Worlds { bounds, interval_millis, most_resizes, resized, of, models, entered: None }
     }
 
     /// A life of the tracker says what becomes of the ranks of a world, and how many there are then.
     pub(crate) fn resized(&mut self, life: u32, ranks: &[Option<Rank>], world: u32, now: u64) -> Checked {
-        let before = self.resized.insert(life, now);
+        let before = self.resized.get(&life).copied();
+        let times = before.map_or(1, |(_, times)| times + 1);
+        self.resized.insert(life, (now, times));
+        let before = before.map(|(at, _)| at);
+        if let Some(most) = self.most_resizes.filter(|most| times > *most) {
+            return Err(Violation::new(NAME, format!("a world changes for the {times}. time, {most} are allowed")));
+        }
         let in_order = ranks.iter().flatten().copied().eq((0..).map(Rank).take(ranks.iter().flatten().count()));
         let stay = ranks.iter().flatten().count() as u32;
         let joiners = world.saturating_sub(stay);
@@ -53,6 +60,12 @@ impl Worlds {
             _ => return Ok(()),
         };
         Err(Violation::new(NAME, text))
+    }
+
+    /// Whether a life has changed the world as often as it may.
+    pub(crate) fn is_exhausted(&self, life: u32) -> bool {
+        let times = self.resized.get(&life).map_or(0, |(_, times)| *times);
+        self.most_resizes.is_some_and(|most| times >= most)
     }
 
     pub(crate) fn began(&mut self, rank: Rank, start: &Start, world: u32) -> Checked {

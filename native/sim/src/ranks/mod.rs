@@ -134,11 +134,13 @@ pub enum Defect {
     FromNothing,
     /// A tracker that comes back isn't given that the world may grow.
     BoundsUnreported,
+    /// A tracker isn't given how often the world may change.
+    LimitUnreported,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 29] = [
+    pub const ALL: [Defect; 30] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -168,5 +170,6 @@ impl Defect {
         Defect::AsksNoMore,
         Defect::FromNothing,
         Defect::BoundsUnreported,
+        Defect::LimitUnreported,
     ];
 }

@@ -98,6 +98,9 @@ impl World {
     /// Whether a rank has died too often; or no process that this life can reach holds a
     /// checkpoint, after processes were killed, or what only one rank had.
     fn may_be_lost(&self, epoch: u32, error: &Error) -> bool {
+        if error.message.contains("may not change again") {
+            return self.worlds.is_exhausted(epoch);
+        }
         if error.message.contains("gives up") {
             return self.scenario.deaths_limit < NO_LIMIT && self.scenario.framework_counts != Some(false);
         }

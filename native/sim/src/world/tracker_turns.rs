@@ -26,6 +26,9 @@ impl World {
                 Some(Defect::BoundsUnreported) if epoch > 1 => {
                     self.scenario.elastic.map(|elastic| Elastic { max: self.scenario.first_tasks(), ..elastic })
                 }
+                Some(Defect::LimitUnreported) => {
+                    self.scenario.elastic.map(|elastic| Elastic { most_resizes: None, ..elastic })
+                }
                 _ => self.scenario.elastic,
             },
             epoch,

@@ -28,6 +28,15 @@ pub const RANK: &str = "REJOIN_RANK";
 pub const WORLD: &str = "REJOIN_WORLD";
 /// How often the rank's process has been started before.
 pub const ATTEMPT: &str = "REJOIN_ATTEMPT";
+/// Number of this process's rank among those of its host, as far as it was known when the process was started. What is
+/// true at any time, also when another rank has moved, [`crate::Communicator::placement`] says.
+pub const LOCAL_RANK: &str = "REJOIN_LOCAL_RANK";
+/// How many ranks its host has.
+pub const LOCAL_SIZE: &str = "REJOIN_LOCAL_SIZE";
+/// Its number among the ranks that have this local rank, one a host.
+pub const CROSS_RANK: &str = "REJOIN_CROSS_RANK";
+/// How many of those there are.
+pub const CROSS_SIZE: &str = "REJOIN_CROSS_SIZE";
 /// The address that peers reach this process at; 127.0.0.1 when it isn't set.
 pub const ADDRESS: &str = "REJOIN_ADDRESS";
 /// The name of this host: ranks of one name share memory. `localhost` when it isn't set.

@@ -16,7 +16,7 @@ pub struct Placement {
 
 impl Placement {
     /// Of a rank; rank k is on host `hosts[k]`, by the number of the host.
-    pub(crate) fn of(rank: usize, hosts: &[usize]) -> Placement {
+    pub fn of(rank: usize, hosts: &[usize]) -> Placement {
         let local = |rank: usize| hosts[..rank].iter().filter(|host| **host == hosts[rank]).count();
         let own = local(rank);
         let across: Vec<usize> = (0..hosts.len()).filter(|other| local(*other) == own).collect();

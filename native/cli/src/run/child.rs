@@ -37,7 +37,7 @@ pub struct Template {
 
 impl Template {
     /// The command of a start of a rank on this machine.
-    fn here(&self, rank: u32, attempt: u32) -> Command {
+    fn here(&self, rank: u32, attempt: u32, placement: Option<[u32; 4]>) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
         command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
@@ -45,6 +45,14 @@ impl Template {
         command.env(launched::WORLD, self.world.to_string());
         command.env(launched::ATTEMPT, attempt.to_string());
         command.env(launched::SECRET_DESCRIPTOR, self.secret.as_raw_fd().to_string());
+        let names = [launched::LOCAL_RANK, launched::LOCAL_SIZE, launched::CROSS_RANK, launched::CROSS_SIZE];
+        for (index, name) in names.into_iter().enumerate() {
+            match placement {
+                Some(numbers) => command.env(name, numbers[index].to_string()),
+                // Not what the launcher was given itself.
+                None => command.env_remove(name),
+            };
+        }
         command.stdin(Stdio::null());
         command
     }
@@ -88,12 +96,13 @@ impl Child {
         template: &Template,
         host: &str,
         (rank, attempt): (u32, u32),
+        placement: Option<[u32; 4]>,
         tell: &Sender<LauncherEvent>,
     ) -> io::Result<Child> {
         let ssh = template.ssh.as_ref().filter(|_| host != HERE);
         let mut command = match ssh {
             Some(ssh) => ssh.command(host, rank),
-            None => template.here(rank, attempt),
+            None => template.here(rank, attempt, placement),
         };
         if ssh.is_some() {
             command.stdin(Stdio::piped());
@@ -106,7 +115,7 @@ impl Child {
         let mut order = process.stdin.take();
         if let (Some(pipe), Some(ssh)) = (&mut order, ssh) {
             // It fits into the pipe. What has ended already takes nothing, and says so by its end.
-            let _ = pipe.write_all(ssh.order(attempt).as_bytes());
+            let _ = pipe.write_all(ssh.order(attempt, placement).as_bytes());
         }
         let mut readers = Vec::new();
         let prefix = if template.is_plain { String::new() } else { prefix(rank, attempt) };

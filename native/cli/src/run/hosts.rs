@@ -76,6 +76,12 @@ impl Hosts {
         self.places.get(&number).map(|place| self.all[place.host].name.as_str())
     }
 
+    /// By its number the host of each of so many processes; `None` unless all have one.
+    pub fn of_all(&self, processes: u32) -> Option<Vec<usize>> {
+        let place = |number| self.places.get(&number).filter(|place| place.is_held).map(|place| place.host);
+        (0..processes).map(place).collect()
+    }
+
     /// A slot for a process, whose host it is on from now on; `None` if there is none.
     pub fn place(&mut self, number: u32) -> Option<&str> {
         let before = self.places.remove(&number);
@@ -158,6 +164,9 @@ mod tests {
         assert_eq!(hosts.slots(), 4);
         assert_eq!(hosts.place(3), Some("b"));
         assert_eq!(hosts.place(4), None);
+        assert_eq!(hosts.of_all(4), Some(vec![0, 0, 1, 1]));
+        hosts.leave(2);
+        assert_eq!(hosts.of_all(4), None);
     }
 
     #[test]

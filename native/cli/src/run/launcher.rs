@@ -200,6 +200,10 @@ pub fn run(options: &Options) -> Result<u8, Error> {
 
 impl Run<'_> {
     fn drive(mut self, receiver: &Receiver<LauncherEvent>) -> u8 {
+        // All have a place before the first is told its own.
+        for rank in self.attempts.keys() {
+            self.growth.hosts.place(*rank);
+        }
         for (rank, attempt) in self.attempts.clone() {
             if self.ending.is_none() {
                 self.start(rank, attempt);

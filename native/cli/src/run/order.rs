@@ -18,6 +18,8 @@ pub struct Order {
     pub attempt: u32,
     /// How long the ranks go on without the tracker when the connection has ended, in milliseconds.
     pub lost_after_millis: u64,
+    /// Local rank and size, cross rank and size of the rank, if they are known.
+    pub placement: Option<[u32; 4]>,
     /// Whether the job wants to know how each rank spends its time.
     pub details: bool,
 }
@@ -83,7 +85,7 @@ mod tests {
             life: 1,
             max: Some(4),
         };
-        let order = Order { attempt: 3, lost_after_millis: 1500, details: true };
+        let order = Order { attempt: 3, lost_after_millis: 1500, placement: Some([1, 2, 0, 2]), details: true };
         let text = order.lines(&join);
         let (read, and) = Order::read(&mut text.as_bytes()).expect("it is read");
         assert_eq!((read.secret.expose(), read.most_ranks(), and), (join.secret.expose(), 4, order));

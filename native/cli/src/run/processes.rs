@@ -9,7 +9,7 @@ use super::ssh::NO_CONNECTION;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
-use rejoin_communicator::launched;
+use rejoin_communicator::{launched, Placement};
 use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -59,7 +59,8 @@ impl Run<'_> {
             self.growth.relist();
             return self.judge_left();
         };
-        match Child::start(&self.template, &host, (rank, attempt), &self.sender) {
+        let placement = self.placement(rank);
+        match Child::start(&self.template, &host, (rank, attempt), placement, &self.sender) {
             Ok(child) => {
                 self.starved = None;
                 self.recorder.fact(Some(rank), Fact::Started { attempt, pid: child.pid() });
@@ -83,6 +84,21 @@ impl Run<'_> {
                     );
                 }
                 self.end(Ending::NotRun { found: cause.kind() != io::ErrorKind::NotFound, reason });
+            }
+        }
+    }
+
+    /// Local rank and size, cross rank and size of a rank, where that is known: not where the job says which rank a
+    /// process is, nor where other launchers start ranks, too.
+    fn placement(&self, rank: u32) -> Option<[u32; 4]> {
+        match (self.options.order(), &self.options.joining) {
+            (Some(order), _) => order.placement,
+            (None, Some(_)) => None,
+            (None, None) if self.is_elastic => None,
+            (None, None) => {
+                let hosts = self.growth.hosts.of_all(self.options.world)?;
+                let Placement { local_rank, local_size, cross_rank, cross_size } = Placement::of(rank as usize, &hosts);
+                Some([local_rank, local_size, cross_rank, cross_size])
             }
         }
     }

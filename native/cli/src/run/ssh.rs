@@ -60,7 +60,8 @@ impl Ssh {
             after.push(quoted(word));
         }
         let details = options.events.is_some();
-        let order = Order { attempt: 0, lost_after_millis: options.lost_after.as_millis() as u64, details };
+        let order =
+            Order { attempt: 0, lost_after_millis: options.lost_after.as_millis() as u64, placement: None, details };
         Ok(Ssh { words, before, after, join, order })
     }
 
@@ -81,8 +82,8 @@ impl Ssh {
     }
 
     /// What it is told on its standard input.
-    pub fn order(&self, attempt: u32) -> String {
-        Order { attempt, ..self.order.clone() }.lines(&self.join)
+    pub fn order(&self, attempt: u32, placement: Option<[u32; 4]>) -> String {
+        Order { attempt, placement, ..self.order.clone() }.lines(&self.join)
     }
 }
 

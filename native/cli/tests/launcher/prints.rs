@@ -70,3 +70,14 @@ fn calls_are_told_on_wish_and_are_the_same_at_all_ranks() {
     assert_eq!(calls(0), calls(2));
     assert!(calls(0)[10].starts_with("version 0 | collective 9 | allreduce(10000 f32, sum) at "), "{}", ran.err);
 }
+
+#[test]
+fn the_environment_says_where_a_rank_is_among_the_ranks_of_its_machine_unless_the_world_may_change() {
+    let script = "echo $REJOIN_LOCAL_RANK of $REJOIN_LOCAL_SIZE, $REJOIN_CROSS_RANK of $REJOIN_CROSS_SIZE";
+    let ran = run(&["-n", "2", "--", "sh", "-c", script]).ended(0);
+    for line in ["[0] 0 of 2, 0 of 1\n", "[1] 1 of 2, 0 of 1\n"] {
+        assert!(ran.out.contains(line), "{}", ran.out);
+    }
+    let ran = run(&["-n", "1", "--min", "1", "--", "sh", "-c", script]).ended(0);
+    assert_eq!(ran.out, "[0] of , of\n");
+}

@@ -88,7 +88,10 @@ enum Command {
 struct RunArguments {
     /// Number of ranks; with --join the ranks that are started here, as 0-3 or 0,2,5-7 [default with --hosts: one for
     /// each slot].
-    #[arg(short = 'n', long = "ranks", required_unless_present_any = ["rank", "hosts", "slots", "worlds"], value_name = "RANKS")]
+    #[arg(
+        short = 'n', long = "ranks", value_name = "RANKS",
+        required_unless_present_any = ["rank", "hosts", "slots", "worlds"]
+    )]
     ranks: Option<Ranks>,
     /// Start the ranks on these hosts, so many on each (one if no number is given), by ssh. `rejoin`, the program and
     /// the folder have to be at the same paths there; `localhost` is this machine, without ssh. Slots that are left

@@ -42,7 +42,8 @@ class State:
     model of a checkpoint.
 
     Values have to be equal at all ranks after each step, and pickled: numbers, texts, numpy's
-    arrays, lists and dictionaries of them. Of a value with ``state_dict`` and ``load_state_dict``
+    arrays, PyTorch's tensors (which come back in main memory), lists and dictionaries of them. Of a
+    value with ``state_dict`` and ``load_state_dict``
     (an :class:`ElasticSampler`; PyTorch's modules and optimizers) the former is kept, and put back
     by the latter. Names that begin with an underscore are not kept.
     """
@@ -85,7 +86,7 @@ class State:
         values = {name: self.__dict__[name] for name in self._names}
         kept = {name: value.state_dict() if _has_state_dict(value) else value for name, value in values.items()}
         into = io.BytesIO()
-        pickler = pickle.Pickler(into, protocol=4)
+        pickler = _Pickler(into, protocol=4)
         # Without it the bytes say which parts are one object, which a rank that was restored may see otherwise.
         pickler.fast = True
         pickler.dump(kept)
@@ -111,6 +112,28 @@ class State:
             ranks.join_again()
             again = True
         return None
+
+
+class _Pickler(pickle.Pickler):
+    """Equal values have equal bytes, which PyTorch's own way to pickle tensors doesn't give: it names storages by
+    where they are in memory."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value).__module__.split(".")[0] != "torch" or not hasattr(value, "detach"):
+            return NotImplemented
+        import torch
+
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        dtype = str(value.dtype).split(".")[-1]
+        return _tensor, (dtype, tuple(value.shape), flat.view(torch.uint8).numpy().tobytes())
+
+
+def _tensor(dtype: str, shape: Any, content: bytes) -> Any:
+    import torch
+
+    if not content:
+        return torch.empty(shape, dtype=getattr(torch, dtype))
+    return torch.frombuffer(bytearray(content), dtype=getattr(torch, dtype)).reshape(shape)
 
 
 def _has_state_dict(value: Any) -> bool:

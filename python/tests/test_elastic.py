@@ -1,7 +1,9 @@
 """`rejoin.elastic` under `rejoin run`: whatever comes and goes, each sample is in the model once in each epoch."""
 
+import importlib.util
 import pathlib
 import re
+import sys
 import tempfile
 import unittest
 
@@ -97,6 +99,23 @@ class Elastic(Launched):
         out, _ = self.run_ranks(3, program, *kill)
         means = re.findall(r"the mean is (\S+)", out)
         self.assertEqual((len(means), len(set(means))), (2, 1), out)
+
+    def test_the_guides_loop_of_horovods_kind_needs_ten_lines_and_goes_on_in_a_smaller_world(self):
+        guide = (ROOT / "docs" / "elastic.md").read_text()
+        lines = re.search(r"```diff file=elastic_torch.py\n(.*?)```", guide, re.DOTALL).group(1).splitlines()
+        self.assertLessEqual(sum(line.startswith("+") for line in lines), 10)
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest(f"{sys.executable} has no PyTorch: pip install torch, or apt-get install python3-torch")
+        program = "\n".join(line[1:] for line in lines if not line.startswith("-"))
+        calm, _ = self.run_ranks(3, program)
+        kill = ["--kill", "rank=1,version=7,seqno=0"]
+        same, _ = self.run_ranks(3, program, "--restart", *kill)
+        fewer, _ = self.run_ranks(3, program, "--min", "2", "--elastic-timeout", "300ms", *kill)
+        for out, world in ((calm, 3), (same, 3), (fewer, 2)):
+            sums = re.findall(r"the weights sum to (\S+) after 4 epochs", out)
+            self.assertEqual((len(sums), len(set(sums))), (world, 1), out)
+        ends = [re.findall(r"the weights sum to (\S+)", out)[0] for out in (calm, same)]
+        self.assertEqual(ends[0], ends[1], "a rank that came back changes nothing")
 
     def test_what_can_be_no_state_is_refused_by_name(self):
         program = """

@@ -159,6 +159,17 @@ fn a_rank_whose_slot_is_gone_is_not_waited_for_and_its_task_is_given_no_other_on
 }
 
 #[test]
+fn a_rank_whose_slot_is_gone_is_not_waited_for_either_if_its_death_is_heard_before_that() {
+    let mut desk = training_as(growing(3, 2, 3));
+    desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
+    assert_eq!(resized(&desk.stands(1, vec![stands(0, 0, at(4))], vec![checkpoint(4)])), None);
+    assert_eq!(resized(&desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)])), None);
+    assert_eq!(resized(desk.input(TrackerInput::TaskLeaves { task: Task(7) })), None, "it had no rank");
+    let (ranks, _) = resized(desk.input(TrackerInput::TaskLeaves { task: Task(1) })).expect("a world without it");
+    assert_eq!(ranks, [Some(0), None, Some(1)]);
+}
+
+#[test]
 fn a_task_that_stands_by_and_leaves_is_not_taken_in() {
     let mut desk = joined_by(4, &[2]);
     desk.input(TrackerInput::TaskLeaves { task: Task(2) });

@@ -153,7 +153,7 @@ impl Tracker {
         slot.results = Vec::new();
         slot.observed = Vec::new();
         slot.segment = None;
-        (slot.may_repeat, slot.is_told, slot.is_unawaited) = (false, false, false);
+        (slot.may_repeat, slot.is_told, slot.is_unawaited, slot.left_by) = (false, false, false, None);
         slot.waits_since = now;
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         let (index, attempt) = self.task_of(rank);

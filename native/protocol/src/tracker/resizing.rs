@@ -156,6 +156,7 @@ impl Tracker {
                     deaths: slot.deaths,
                     vacant_since: slot.vacant_since,
                     last_seen: slot.last_seen,
+                    left_by: slot.left_by,
                     ..RankSlot::new(slot.waits_since)
                 },
                 _ => RankSlot {

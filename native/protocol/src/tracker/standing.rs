@@ -5,6 +5,7 @@
 //! as without spares.
 
 use super::agent_record::AgentRecord;
+use super::slots::RankSlot;
 use super::standings::{NewestTry, StandingTask};
 use super::{RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
@@ -239,9 +240,9 @@ impl Tracker {
     /// A task is gone. If none comes in its place its rank isn't waited for.
     fn remove_standing(&mut self, task: Task) {
         let Some(standing) = self.standings.tasks.remove(&task) else { return };
-        let left = standing.given.filter(|_| standing.leaves);
-        if let Some(slot) = left.and_then(|given| self.slot_mut(given.rank)) {
-            slot.is_unawaited = true;
+        if let Some(slot) = standing.given.and_then(|given| self.slot_mut(given.rank)) {
+            slot.left_by = Some(task);
+            slot.is_unawaited |= standing.leaves;
         }
     }
 
@@ -249,7 +250,11 @@ impl Tracker {
     pub(super) fn task_leaves(&mut self, task: Task) {
         if let Some(standing) = self.standings.tasks.get_mut(&task) {
             standing.leaves = true;
+            return;
         }
+        // Its death may have been heard first, by another connection.
+        let is_its = |slot: &RankSlot| slot.left_by == Some(task) && matches!(slot.state, RankSlotState::Vacant);
+        self.slots.iter_mut().filter(|slot| is_its(slot)).for_each(|slot| slot.is_unawaited = true);
     }
 
     /// The numbers of the tasks that take part; `None` while that isn't known, since the job is being taken over.

@@ -208,13 +208,18 @@ impl World {
         self.kill(process);
     }
 
-    /// The same by the framework's own will: it says so before it ends the process.
+    /// The same by the framework's own will: it says so before it ends the process, or the death is heard first.
     pub(super) fn slot_goes(&mut self, process: u32) {
-        for task in self.loses_slot(process) {
-            self.framework_reports(&TrackerInput::TaskLeaves { task: Task(task) });
-        }
         let pause = self.draw(0..300);
-        self.after(pause, SimEvent::Killed { process });
+        let is_late = pause % 3 == 0;
+        for task in self.loses_slot(process) {
+            let leaves = TrackerInput::TaskLeaves { task: Task(task) };
+            match is_late {
+                true => self.after(pause, SimEvent::FrameworkReports(leaves)),
+                false => self.framework_reports(&leaves),
+            }
+        }
+        self.after(if is_late { 0 } else { pause }, SimEvent::Killed { process });
     }
 
     fn loses_slot(&mut self, process: u32) -> Vec<u32> {

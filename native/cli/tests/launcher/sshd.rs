@@ -4,6 +4,7 @@
 use crate::harness::signal;
 use crate::jobs::children;
 use crate::ports::free_ports;
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,8 @@ pub struct Hosts {
     folder: tempfile::TempDir,
     port: u16,
     servers: Vec<(String, Child)>,
+    /// The network namespaces that servers are started in, by their addresses.
+    namespaces: BTreeMap<String, String>,
 }
 
 fn made(command: &mut Command) {
@@ -24,9 +27,14 @@ fn made(command: &mut Command) {
 impl Hosts {
     /// A server at each of these addresses.
     pub fn at(addresses: &[&str]) -> Hosts {
+        Hosts::within(addresses, BTreeMap::new())
+    }
+
+    /// The same, each in the namespace that is named for its address.
+    pub fn within(addresses: &[&str], namespaces: BTreeMap<String, String>) -> Hosts {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_ports(1)[0];
-        let mut hosts = Hosts { folder, port, servers: Vec::new() };
+        let mut hosts = Hosts { folder, port, servers: Vec::new(), namespaces };
         for key in ["host", "user"] {
             made(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(hosts.path(key)));
         }
@@ -65,7 +73,11 @@ impl Hosts {
         let program = "/usr/sbin/sshd";
         assert!(Path::new(program).exists(), "expected {program}; install it: apt-get install openssh-server");
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--", program, "-D", "-e", "-f", &self.path("server")]);
+        command.args(["--pdeathsig", "KILL", "--"]);
+        if let Some(namespace) = self.namespaces.get(address) {
+            command.args(["ip", "netns", "exec", namespace]);
+        }
+        command.args([program, "-D", "-e", "-f", &self.path("server")]);
         command.args(["-p", &self.port.to_string(), "-o", &format!("ListenAddress={address}")]);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("setpriv is there");
         self.servers.push((address.into(), child));

@@ -12,6 +12,7 @@ mod harness;
 mod jobs;
 
 mod mpirun;
+mod namespaces;
 #[allow(dead_code)]
 #[path = "../launcher/ports.rs"]
 mod ports;

@@ -211,7 +211,7 @@ impl World {
     /// The same by the framework's own will: it says so before it ends the process, or the death is heard first.
     pub(super) fn slot_goes(&mut self, process: u32) {
         let pause = self.draw(0..300);
-        let is_late = pause % 3 == 0;
+        let is_late = pause.is_multiple_of(3);
         for task in self.loses_slot(process) {
             let leaves = TrackerInput::TaskLeaves { task: Task(task) };
             match is_late {

@@ -115,6 +115,9 @@ final class Gang {
       // there,
       // and whoever removes the next listener would wait for it for ever.
       PreparedInput.uninterrupted(() -> context.removeSparkListener(registry));
+      if (notices != null) {
+        notices.close();
+      }
       listeners.forEach(EventDelivery::close);
     }
   }

@@ -19,11 +19,14 @@ import scala.Option;
 /**
  * Executors that Spark decommissions: they are told of their end in time, as spot instances are.
  * Spark has no listener event for it, so it is asked; and what {@link Moves} decides is done. For
- * one thread.
+ * one thread, but for the close.
  */
 final class SpotNotices {
   private static final Logger LOG = LoggerFactory.getLogger(SpotNotices.class);
   private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+  /** Spark's own default of {@code spark.executor.instances}. */
+  private static final int INSTANCES = 2;
 
   private final SparkContext context;
   private final Tracker tracker;
@@ -94,7 +97,12 @@ final class SpotNotices {
     }
   }
 
-  private void guarded(Runnable work) {
+  /** The gang is over: what was asked for beyond what the application wants isn't any more. */
+  void close() {
+    guarded(() -> askForExecutors(0));
+  }
+
+  private synchronized void guarded(Runnable work) {
     if (isOff) {
       return;
     }
@@ -209,13 +217,15 @@ final class SpotNotices {
   }
 
   /**
-   * Where executors are asked for one by one, their replacements are asked for before they are
-   * gone. A standalone master starts as many as there are cores for, by itself.
+   * Where the application says how many executors it wants, replacements are asked for before those
+   * are gone that they replace. A standalone master starts others by itself, as many as there are
+   * cores for, and a number would be a limit to it.
    */
   private void askForExecutors(int now) {
     int before = leaving;
     leaving = now;
-    if (before == now || context.master().startsWith("spark://")) {
+    String master = context.master();
+    if (before == now || !(master.equals("yarn") || master.startsWith("k8s"))) {
       return;
     }
     if (context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
@@ -224,11 +234,9 @@ final class SpotNotices {
       }
       return;
     }
-    int asked = context.getConf().getInt("spark.executor.instances", 0);
-    if (asked > 0) {
-      LOG.info("job {}: {} executors are asked for, {} of them are to go", job, asked + now, now);
-      context.requestTotalExecutors(asked + now, 0, ScalaCollections.noMap());
-    }
+    int wanted = context.getConf().getInt("spark.executor.instances", INSTANCES);
+    LOG.info("job {}: {} executors are asked for, {} of them are to go", job, wanted + now, now);
+    context.requestTotalExecutors(wanted + now, 0, ScalaCollections.noMap());
   }
 
   private void sayWhatIsLost(boolean all) {

@@ -4,11 +4,14 @@ KILL ?= 1@240
 CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
-.PHONY: setup build demo demo-flink demo-python quick test test-long test-nightly model model-long soak lint
+.PHONY: setup setup-tests build demo demo-flink demo-python quick test test-long test-nightly model model-long soak lint
 .PHONY: install wheel smoke clean bench bench-fit bench-spark bench-flink bench-python bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
+
+setup-tests:
+	@scripts/setup.sh tests
 
 build: setup
 	@scripts/build.sh
@@ -32,13 +35,13 @@ quick:
 	@scripts/quick.sh
 
 # Everything within 40 minutes on 2 cores, downloads included: units, simulator, model, real clusters with real kills.
-test: setup
+test: setup-tests
 	@scripts/test.sh
 
 # About an hour: ten times the seeds, the cross product of faults, trainings, settings and versions,
 # and MINUTES (6) of random kills. REPEAT=4 repetitions, FULL=1 for every cell on every pair of
 # versions, SEED=... for the same again (CONTRIBUTING.md).
-test-long: setup
+test-long: setup-tests
 	@scripts/test.sh long
 
 # One release of XGBoost4J from Maven Central, on a real cluster with a real kill: the models have to be the

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks what the build needs, and installs what Debian can give: Gradle, Maven, compilers of C
-# and C++, numpy, pip, Chromium, and the launchers that tests start jobs with: sshd, Open MPI, Slurm.
-# JDK, Rust and Python have to be there.
+# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++, numpy, pip.
+# JDK, Rust and Python have to be there. `scripts/setup.sh tests` adds what only tests need: Maven, Chromium,
+# and the launchers that they start jobs with (sshd, Open MPI, Slurm).
 set -eu
 
 wanted() {
@@ -28,24 +28,27 @@ command -v c++ >/dev/null || missing+=(g++)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 # Any Python 3 with numpy will do; Debian's is the one that apt-get can give numpy to.
 python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
-# Builds examples/.
-command -v mvn >/dev/null || missing+=(maven)
 # Fetches distributions of Spark and Flink (scripts/spark-distribution.sh, flink-distribution.sh), and
 # the linker of the published library (cargo-portable.sh).
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
-# Looks at the tab in Spark's web UI in tests.
-command -v chromium >/dev/null || missing+=(chromium)
-# native/cli/tests/other_launchers starts daemons of its own; Debian's services of them are neither wanted nor started.
-there() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
 services=()
-there mpirun || missing+=(openmpi-bin)
-if ! there sshd; then
-  missing+=(openssh-server openssh-client)
-  services+=(ssh)
-fi
-if ! there slurmctld || ! there slurmd || ! there srun || ! there munged; then
-  missing+=(slurm-wlm munge)
-  services+=(slurmctld slurmd munge)
+if [ "${1:-}" = tests ]; then
+  # Builds examples/.
+  command -v mvn >/dev/null || missing+=(maven)
+  # Looks at the tab in Spark's web UI.
+  command -v chromium >/dev/null || missing+=(chromium)
+  # native/cli/tests/other_launchers starts daemons of its own; Debian's services of them are neither wanted nor
+  # started.
+  there() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
+  there mpirun || missing+=(openmpi-bin)
+  if ! there sshd; then
+    missing+=(openssh-server openssh-client)
+    services+=(ssh)
+  fi
+  if ! there slurmctld || ! there slurmd || ! there srun || ! there munged; then
+    missing+=(slurm-wlm munge)
+    services+=(slurmctld slurmd munge)
+  fi
 fi
 if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"

@@ -1,7 +1,7 @@
 //! Jobs whose ranks are started by launchers that aren't ours: real ssh, Open MPI and Slurm on this machine, real
 //! kills.
 //!
-//! A launcher that isn't installed fails its test, which says what to install (`scripts/setup.sh` does). What is
+//! A launcher that isn't installed fails its test, which says what to install (`scripts/setup.sh tests` does). What is
 //! ignored here runs in `make test-long`.
 
 #[allow(dead_code)] // these tests and the launcher's need different parts

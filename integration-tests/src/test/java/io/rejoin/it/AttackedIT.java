@@ -134,7 +134,7 @@ class AttackedIT {
             + " %d%n",
         LONG ? "[long] " : "",
         one,
-        EACH,
+        each(one.manner()),
         attacked.awayMillis(),
         calm.awayMillis(),
         (double) attacked.awayMillis() / calm.awayMillis(),
@@ -196,8 +196,12 @@ class AttackedIT {
     return new Killed(outcome.digest(), away, lines() - before);
   }
 
+  private static int each(Manner manner) {
+    return manner == Manner.HELD || LONG ? EACH : FEWER;
+  }
+
   private static Attack attack(Manner manner) throws IOException {
-    int each = manner == Manner.HELD || LONG ? EACH : FEWER;
+    int each = each(manner);
     int perSecond = manner == Manner.HELD ? each * PORTS : LONG ? 5_000 : 1_000;
     return new Attack(manner, each, perSecond);
   }

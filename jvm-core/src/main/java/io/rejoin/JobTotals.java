@@ -111,6 +111,7 @@ public final class JobTotals {
     lost.clear();
     moving.clear();
     usage.clear();
+    evaluation = "";
     stand(nanos);
   }
 

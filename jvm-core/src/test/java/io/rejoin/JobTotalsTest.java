@@ -149,8 +149,11 @@ class JobTotalsTest {
 
   @Test
   void it_goes_on_being_lost_from_a_job_that_is_over_to_the_next_ones_first_version() {
+    at(900, "Printed", "rank", "0", "text", "[7]\teval-auc:0.5\n");
+    assertEquals("eval-auc 0.50000", totals.metric());
     lost(1000, 0, 0);
     totals.jobIsOver(nanos(1500));
+    assertEquals("", totals.evaluation());
     assertEquals(1000, lostMillis(2000));
     entered(2500, 1);
     assertEquals(1500, lostMillis(3000));

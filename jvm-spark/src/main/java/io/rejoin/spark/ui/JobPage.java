@@ -76,12 +76,16 @@ final class JobPage {
   }
 
   private String deaths() {
-    int deaths = job.recoveries().size();
-    if (deaths == 0) {
+    int deaths = job.deaths();
+    int moves = job.recoveries().size() - deaths;
+    if (job.recoveries().isEmpty()) {
       return "none";
     }
     Costs costs = job.costs();
-    return deaths
+    return (deaths == 0 ? "none" : deaths)
+        + (moves == 0
+            ? ""
+            : moves == 1 ? " (a rank was moved)" : " (ranks were moved " + moves + " times)")
         + ", for which training stood still for "
         + Html.duration(costs.stoodStillMillis())
         + "; computed again: "
@@ -122,7 +126,7 @@ final class JobPage {
 
   private void costs() {
     if (job.recoveries().isEmpty()) {
-      html.element("p", "No rank has died.", "id", "rejoin-no-deaths");
+      html.element("p", "No rank was lost.", "id", "rejoin-no-deaths");
       return;
     }
     html.table(
@@ -141,7 +145,7 @@ final class JobPage {
         "Then on",
         "What was seen");
     for (Recovery each : job.recoveries()) {
-      html.raw("<tr>").cell(each.rank()).cell(each.number());
+      html.raw("<tr>").cell(each.rank()).cell(each.death());
       html.cell("after " + Html.duration(each.died() - job.began()), each.died());
       executor(each.executor());
       for (Recovery.Part part : Recovery.Part.values()) {

@@ -102,6 +102,7 @@ final class JobView {
       over(event);
       return true;
     }
+    int deaths = totals.deaths();
     totals.accept(event);
     switch (event.kind()) {
       case AGENT_JOINED:
@@ -112,7 +113,7 @@ final class JobView {
         joined(event, at);
         return true;
       case RANK_LOST:
-        lost(event, at);
+        lost(event, at, totals.deaths() == deaths);
         return true;
       case RESTORED:
         rank(event).enter(RankState.LOADING, at);
@@ -174,14 +175,19 @@ final class JobView {
     recovery(event).ifPresent(one -> one.joined(event.text("executor"), at));
   }
 
-  private void lost(TrainingEvent event, long at) {
+  private void lost(TrainingEvent event, long at, boolean moved) {
     RankView rank = rank(event);
     long died = at - event.number("silent_millis");
     recovery(event).ifPresent(one -> one.cut(died));
     rank.lost(died, (int) event.number("deaths"));
     Recovery recovery =
         new Recovery(
-            rank.rank(), rank.deaths(), event.text("executor"), event.text("reason"), died, at);
+            rank.rank(),
+            moved ? "moved" : String.valueOf(rank.deaths()),
+            event.text("executor"),
+            event.text("reason"),
+            died,
+            at);
     recoveries.add(recovery);
     open.put(rank.rank(), recovery);
   }
@@ -334,7 +340,12 @@ final class JobView {
     return hosts.getOrDefault(executor, "");
   }
 
-  /** In the order of their deaths. */
+  /** Deaths of all ranks together; a rank that was moved on purpose didn't die. */
+  int deaths() {
+    return totals.deaths();
+  }
+
+  /** What followed each death, and each move of a rank, in their order. */
   List<Recovery> recoveries() {
     return Collections.unmodifiableList(recoveries);
   }

@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.OptionalLong;
 
 /**
- * What followed a rank's death, from the last sign of life until it worked with the others again.
- * Times are milliseconds since 1970.
+ * What followed a rank's death, or the end of its task on purpose by which it is moved, from the
+ * last sign of life until it worked with the others again. Times are milliseconds since 1970.
  */
 final class Recovery {
   /** The parts of it, in the order in which they come. */
@@ -24,7 +24,7 @@ final class Recovery {
   }
 
   private final int rank;
-  private final int number;
+  private final String death;
   private final String executor;
   private final String reason;
   private final long died;
@@ -36,10 +36,14 @@ final class Recovery {
   private long replayedBytes;
   private boolean over;
 
-  /** A death, the {@code number}th of its rank, on this executor. */
-  Recovery(int rank, int number, String executor, String reason, long died, long noticed) {
+  /**
+   * A loss of a rank on this executor.
+   *
+   * @param death which death of its rank that counts it is, or that it is none
+   */
+  Recovery(int rank, String death, String executor, String reason, long died, long noticed) {
     this.rank = rank;
-    this.number = number;
+    this.death = death;
     this.executor = executor;
     this.reason = reason;
     this.died = died;
@@ -50,8 +54,9 @@ final class Recovery {
     return rank;
   }
 
-  int number() {
-    return number;
+  /** Which death of its rank it is, or "moved". */
+  String death() {
+    return death;
   }
 
   /** The one that the rank was lost with. */

@@ -101,7 +101,7 @@ final class TabJobs {
       html.cell(each.state()).cell(dates.apply(each.began()), each.began());
       long took = each.newest() - each.began();
       html.cell(Html.duration(took), took).cell(JobPage.progress(each)).cell(JobPage.there(each));
-      html.cell(each.recoveries().size());
+      html.cell(each.deaths());
       long stood = each.costs().stoodStillMillis();
       html.cell(Html.duration(stood), stood).raw("</tr>");
     }

@@ -92,6 +92,24 @@ class JobPageTest {
   }
 
   @Test
+  void a_rank_that_is_moved_has_not_died() {
+    TabJobs jobs = new TabJobs();
+    jobs.accept("a1", TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
+    JobEvents events = new JobEvents(event -> jobs.accept("a1", event), 0).begun(3);
+    events.event(4_000, "RankMoved", "rank", "1", "executor", "1", "reason", "spot notice");
+    events.lost(5_000, 1, "1", 0, 0).joined(5_200, 1, 1, "3").caughtUp(5_500, 1, 0);
+    String page = jobs.html(null, at -> "", executor -> Map.of());
+    assertTrue(page.contains("Deaths: </strong>none (a rank was moved), for which"), page);
+    assertTrue(page.contains("<td>moved</td>"), page);
+    events.lost(7_000, 2, "2", 0, 1);
+    page = jobs.html(null, at -> "", executor -> Map.of());
+    assertTrue(page.contains("Deaths: </strong>1 (a rank was moved), for which"), page);
+    jobs.accept("a2", TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
+    String list = jobs.html(null, at -> "", executor -> Map.of());
+    assertTrue(list.contains("<td>2 of 3</td><td>1</td>"), list);
+  }
+
+  @Test
   void fifty_ranks_have_a_row_each_in_picture_and_table() {
     JobView view = JobEvents.view(50);
     JobEvents.of(view).begun(50).lost(9_000, 17, "17", 1_000, 1).usage(12_000, "0", 10);

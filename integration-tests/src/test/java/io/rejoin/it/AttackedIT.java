@@ -51,7 +51,9 @@ class AttackedIT {
 
   private static final int EACH = LONG ? 2_000 : 800;
 
-  /** Where they are made again all the time: the attacker looks at its victims' descriptors, too. */
+  /**
+   * Where they are made again all the time: the attacker looks at its victims' descriptors, too.
+   */
   private static final int FEWER = 400;
 
   private static final List<Case> SHORT =

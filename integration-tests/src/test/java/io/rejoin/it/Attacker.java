@@ -33,7 +33,7 @@ final class Attacker {
     GARBAGE
   }
 
-  /** One whole turn through all connections that are held takes so long, as does one report. */
+  /** After so long it looks again where its victims listen, and says what it has done. */
   private static final long LOOK_MILLIS = 100;
 
   /** A port with many connections to be made doesn't keep the others waiting. */
@@ -46,6 +46,7 @@ final class Attacker {
   private final Manner manner;
   private final int each;
   private final int perSecond;
+  private volatile Set<Integer> listening = Set.of();
   private long made;
 
   private Attacker(Manner manner, int each, int perSecond) {
@@ -69,13 +70,21 @@ final class Attacker {
 
   private void run(long driver, String mark) {
     long began = System.nanoTime();
-    long looked = began - TimeUnit.MILLISECONDS.toNanos(LOOK_MILLIS);
+    long reported = began;
     long renewed = 0;
+    // A look at all that the victims have open may take long, and no connection waits for it.
+    Thread looks = new Thread(() -> look(driver, mark), "looks");
+    looks.setUncaughtExceptionHandler(
+        (thread, failure) -> {
+          failure.printStackTrace();
+          Runtime.getRuntime().halt(1);
+        });
+    looks.start();
     while (true) {
       long now = System.nanoTime();
-      if (now - looked >= TimeUnit.MILLISECONDS.toNanos(LOOK_MILLIS)) {
-        looked = now;
-        look(driver, mark);
+      follow();
+      if (now - reported >= TimeUnit.MILLISECONDS.toNanos(LOOK_MILLIS)) {
+        reported = now;
         System.out.println("made " + made + " at " + crowds.size());
       }
       long due = (long) ((now - began) / 1e9 * perSecond);
@@ -87,8 +96,18 @@ final class Attacker {
   }
 
   private void look(long driver, String mark) {
-    Set<Integer> ports = new TreeSet<>(NativeSockets.listening(driver));
-    Processes.marked(mark).forEach(process -> ports.addAll(NativeSockets.listening(process.pid())));
+    while (true) {
+      Set<Integer> ports = new TreeSet<>(NativeSockets.listening(driver));
+      Processes.marked(mark)
+          .forEach(process -> ports.addAll(NativeSockets.listening(process.pid())));
+      listening = ports;
+      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(LOOK_MILLIS));
+    }
+  }
+
+  /** To the ports that were found last. */
+  private void follow() {
+    Set<Integer> ports = listening;
     // Another process may listen next where one has ended.
     Set<Integer> gone = new TreeSet<>(crowds.keySet());
     gone.removeAll(ports);

@@ -103,8 +103,8 @@ pub(crate) fn step(
             // There is one life of the tracker at a time here.
             Output::LeaveTracker => effects.push(FromProcess::Violated("Monotony")),
             Output::Replayed | Output::Computed => effects.push(FromProcess::Ended),
-            // No ranks share memory here.
-            Output::LastWords { .. } => {}
+            // No ranks share memory here, and none chooses.
+            Output::LastWords { .. } | Output::Chose { .. } => {}
             Output::Connect | Output::View(_) | Output::Over(..) | Output::Closed => {}
         }
     }

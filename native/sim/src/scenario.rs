@@ -49,6 +49,10 @@ pub enum Fault {
     DeclareLost,
     /// A process is killed, and the framework starts every task again; what runs goes on running.
     StageRestart,
+    /// The framework is about to take hosts away, and wants a checkpoint before its turn.
+    WantCheckpoint,
+    /// SIGKILL of the process of rank 0 when it has chosen next: others may have heard of it, and others not.
+    KillWhoChooses,
     /// The user cancels.
     Cancel,
 }
@@ -158,6 +162,9 @@ impl Scenario {
             Family::Spares => Scenario::spares(seed),
             Family::Elastic => Scenario::elastic(seed),
         };
+        if matches!(family, Family::Job | Family::Hook | Family::Elastic) {
+            this.chooses(seed);
+        }
         // In every other run all versions are reported one by one, for there are few.
         this.job.one_by_one = if seed.is_multiple_of(2) { ONE_BY_ONE } else { FEWEST_ONE_BY_ONE };
         this
@@ -428,6 +435,24 @@ impl Scenario {
             }
         }
         self
+    }
+
+    /// In every fourth job ranks ask in some versions whether a checkpoint is wanted, as it is now and then. By the seed
+    /// alone, so that the others stay as they are drawn.
+    fn chooses(&mut self, seed: u64) {
+        let mut rng = Rng::with_seed(seed ^ 0xc401_ce5e);
+        if rng.u32(0..4) > 0 {
+            return;
+        }
+        let program = self.job.program.clone();
+        self.job.program = program.choosing(|| rng.u32(0..3) > 0);
+        for _ in 0..rng.u32(1..=3) {
+            let at = rng.u64(0..FAULTS_END_MILLIS / 4);
+            self.faults.push((at, Fault::WantCheckpoint));
+            if rng.bool() {
+                self.faults.push((at, Fault::KillWhoChooses));
+            }
+        }
     }
 
     /// The same in which nothing goes wrong.

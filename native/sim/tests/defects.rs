@@ -130,6 +130,16 @@ fn a_last_version_that_is_never_reported_is_found() {
 }
 
 #[test]
+fn a_choice_that_is_compared_with_that_of_an_earlier_incarnation_is_found() {
+    assert_eq!(found(Defect::ChoiceRepeated, Family::Job, 1_000), "Identity");
+}
+
+#[test]
+fn a_chosen_checkpoint_that_is_taken_before_all_ranks_know_of_it_is_found() {
+    assert_eq!(found(Defect::ChoiceUnconfirmed, Family::Job, 5_000), "Choices");
+}
+
+#[test]
 fn a_spare_that_trains_on_the_rows_of_its_own_number_is_found() {
     by(Defect::RowsOfItsNumber, Family::Spares, 20);
 }

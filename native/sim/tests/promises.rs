@@ -21,6 +21,7 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
                 sum.computed += tally.computed;
                 sum.lives += tally.lives;
                 sum.spares += tally.spares;
+                sum.chosen += tally.chosen;
                 sum.resized += tally.resized;
                 sum.grown += tally.grown;
                 sum.shared += tally.shared;
@@ -49,6 +50,8 @@ fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
     // In every third job ranks share memory, mostly all of them.
     assert!(u64::from(sum.shared) > 10_000 * times(), "{sum:?}");
     assert!(sum.losses > 5_000 && sum.replayed > 4_500 && sum.computed > 100_000, "{sum:?}");
+    // In every fourth job a checkpoint is wanted now and then.
+    assert!(u64::from(sum.chosen) > 500 * times(), "{sum:?}");
 }
 
 #[test]

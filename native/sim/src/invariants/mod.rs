@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod bounded;
+pub(crate) mod choices;
 pub mod deadlines;
 pub mod fencing;
 pub mod identity;

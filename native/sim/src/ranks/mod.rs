@@ -136,11 +136,15 @@ pub enum Defect {
     BoundsUnreported,
     /// A tracker isn't given how often the world may change.
     LimitUnreported,
+    /// Rank 0's choice is compared with that of its earlier incarnations, as other input is.
+    ChoiceRepeated,
+    /// A checkpoint that was chosen is taken before all ranks have the choice.
+    ChoiceUnconfirmed,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 30] = [
+    pub const ALL: [Defect; 32] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -171,5 +175,7 @@ impl Defect {
         Defect::FromNothing,
         Defect::BoundsUnreported,
         Defect::LimitUnreported,
+        Defect::ChoiceRepeated,
+        Defect::ChoiceUnconfirmed,
     ];
 }

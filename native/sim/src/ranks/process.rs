@@ -13,7 +13,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, Offer, Peer, OWN_COPIES};
 use rejoin_protocol::ids::{AgentId, Checkpoint, Lane, Lineage, MemberId, Millis, Phase, Rank, Version};
-use rejoin_protocol::message::RankGiven;
+use rejoin_protocol::message::{CheckpointWish, RankGiven};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
 use std::collections::{BTreeMap, VecDeque};
@@ -39,6 +39,8 @@ pub struct Process {
     pub(super) is_connected: bool,
     /// No rank is missing or behind, by what the tracker has sent.
     pub(super) is_settled: bool,
+    /// The newest wish for a checkpoint that it has heard of.
+    wish: Option<CheckpointWish>,
 }
 
 /// A process' number as its agent's.
@@ -74,6 +76,7 @@ impl Process {
             joins: 0,
             is_connected: false,
             is_settled: false,
+            wish: None,
         }
     }
 
@@ -349,7 +352,10 @@ impl Process {
             }
             HostOutput::Forget { lineage, version } => drop(self.store.remove(&(lineage, version))),
             // Ranks here have no models of their own.
-            HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) | HostOutput::CheckpointWanted(_) => {
+            HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) => {}
+            HostOutput::CheckpointWanted(wish) => {
+                self.wish = Some(wish);
+                self.tasks.iter_mut().filter_map(|task| task.sim_rank.as_mut()).for_each(|rank| rank.wish = self.wish);
             }
             HostOutput::LeaveTracker { .. } => out.push(Output::LeaveTracker),
             HostOutput::Fetch { member: MemberId { rank, incarnation }, checkpoint, holders } => {
@@ -452,6 +458,7 @@ impl Process {
             out.push(Output::Began(id, start.clone(), self.host.view().map_or(0, |view| view.world())));
         }
         let mut sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, its.as_ref().unwrap_or(job));
+        sim_rank.wish = self.wish;
         if job.defect == Some(Defect::OldRows) {
             sim_rank.rows_of(own_rows);
         }

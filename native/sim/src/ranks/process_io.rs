@@ -91,6 +91,15 @@ pub enum Output {
     Replayed,
     /// A result was computed.
     Computed,
+    /// A rank was given what rank 0 has chosen.
+    Chose {
+        /** The rank. */
+        by: End,
+        /** Whether a checkpoint is to be taken. */
+        chosen: bool,
+        /** It is, and all ranks have that choice. */
+        is_confirmed: bool,
+    },
     /// The task that stood by is to join as this.
     Given(Try),
     /// The task's rank was given a start.

@@ -18,6 +18,8 @@ pub enum ProgramStep {
     Call(Call, Option<BootKey>),
     /// What the trainer sends without its collectives' functions: it goes over channels in any case.
     Sent(Call),
+    /// All get rank 0's choice whether a checkpoint is wanted. Ranks without collectives leave it out.
+    Choice(Call),
     /// The version is done: the next one begins.
     Checkpoint,
     /// All is done.
@@ -33,11 +35,12 @@ pub enum Topology {
     Tree,
 }
 
-/// A call of the program, and whether it goes over channels in any case.
+/// A call of the program, whether it goes over channels in any case, and whether it is a choice.
 #[derive(Clone, Debug)]
 struct Made {
     call: Call,
     is_sent: bool,
+    is_choice: bool,
 }
 
 /// The calls of a job, the same at all ranks.
@@ -70,8 +73,11 @@ impl Program {
     /// A job of these collectives: those of boot, and those of each version. A root of `None` is an allreduce.
     pub fn new(world: u32, boot: &[Option<u32>], versions: &[Vec<Option<u32>>]) -> Self {
         let calls = |roots: &[Option<u32>]| -> Vec<Made> {
-            let made =
-                |(line, root): (usize, &Option<u32>)| Made { call: call(root.map(Rank), line as u32), is_sent: false };
+            let made = |(line, root): (usize, &Option<u32>)| Made {
+                call: call(root.map(Rank), line as u32),
+                is_sent: false,
+                is_choice: false,
+            };
             roots.iter().enumerate().map(made).collect()
         };
         let mut this = Program {
@@ -91,14 +97,21 @@ impl Program {
         };
         this.boot_results = this.all(&this.boot, 0, BOOT);
         this.models[0] = this.boot_results.iter().fold(1, |model, result| mix(model, *result));
-        for version in 0..this.versions.len() as u32 {
-            let model = this.models[version as usize];
-            let results = this.all(&this.versions[version as usize], model, version);
-            let next = results.iter().fold(mix(model, u64::from(version)), |model, result| mix(model, *result));
-            this.results.push(results);
-            this.models.push(next);
+        for version in 0..this.versions.len() {
+            this.results.push(Vec::new());
+            this.models.push(0);
+            this.computes(version);
         }
         this
+    }
+
+    /// What comes of a version's calls.
+    fn computes(&mut self, version: usize) {
+        let model = self.models[version];
+        let results = self.all(&self.versions[version], model, version as u32);
+        let counted = results.iter().zip(&self.versions[version]).filter(|(_, made)| !made.is_choice);
+        self.models[version + 1] = counted.fold(mix(model, version as u64), |model, (result, _)| mix(model, *result));
+        self.results[version] = results;
     }
 
     /// A job drawn at random, with at least so many calls in each version.
@@ -114,8 +127,8 @@ impl Program {
 
     fn all(&self, calls: &[Made], model: u64, version: u32) -> Vec<u64> {
         let results = calls.iter().enumerate().map(|(index, made)| {
-            let given: Vec<u64> =
-                (0..self.world).map(|rank| contribution(Rank(rank), model, version, index as u32)).collect();
+            let nth = nth(calls, index as u32);
+            let given: Vec<u64> = (0..self.world).map(|rank| contribution(Rank(rank), model, version, nth)).collect();
             combine(&made.call, &given)
         });
         results.collect()
@@ -133,19 +146,23 @@ impl Program {
             0 => this.boot_results.iter().fold(1, |model, result| mix(model, *result)),
             _ => model,
         };
-        for version in from..this.versions.len() {
-            let model = this.models[version];
-            this.results[version] = this.all(&this.versions[version], model, version as u32);
-            let results = &this.results[version];
-            this.models[version + 1] =
-                results.iter().fold(mix(model, version as u64), |model, result| mix(model, *result));
-        }
+        (from..this.versions.len()).for_each(|version| this.computes(version));
         this
     }
 
     /// The same, in which the calls that are drawn go over channels in any case.
     pub fn sending(mut self, mut is_sent: impl FnMut() -> bool) -> Self {
         self.boot.iter_mut().chain(self.versions.iter_mut().flatten()).for_each(|made| made.is_sent = is_sent());
+        self
+    }
+
+    /// The same, in which the versions that are drawn begin with a choice.
+    pub fn choosing(mut self, mut chooses: impl FnMut() -> bool) -> Self {
+        let trained = self.versions.len() - usize::from(self.completes);
+        for version in (0..trained).filter(|_| chooses()) {
+            self.versions[version].insert(0, Made { call: choice(), is_sent: false, is_choice: true });
+            self.results[version].insert(0, 0);
+        }
         self
     }
 
@@ -194,7 +211,8 @@ impl Program {
         if boot {
             contribution(rank, 0, BOOT, index)
         } else {
-            contribution(rank, self.models[version.0 as usize], version.0, index)
+            let nth = nth(&self.versions[version.0 as usize], index);
+            contribution(rank, self.models[version.0 as usize], version.0, nth)
         }
     }
 
@@ -207,6 +225,14 @@ impl Program {
     /// Whether a call of this number is one of the version's own, and not the barrier at its end.
     pub fn counts(&self, version: Version, index: u32) -> bool {
         (index as usize) < self.results[version.0 as usize].len()
+    }
+
+    /// Whether a call of this number is a choice.
+    pub fn chooses(&self, version: Version, index: u32) -> bool {
+        self.versions
+            .get(version.0 as usize)
+            .and_then(|calls| calls.get(index as usize))
+            .is_some_and(|made| made.is_choice)
     }
 
     /// The model that begins a version; the last one is the job's.
@@ -299,7 +325,7 @@ impl Program {
             Phase::Boot => (&self.boot, true, Version(0)),
             Phase::Version(version) => (self.versions.get(version.0 as usize)?, false, version),
         };
-        let carried = (0u32..).zip(calls).filter(|(_, made)| all || made.is_sent);
+        let carried = (0u32..).zip(calls).filter(|(_, made)| (all || made.is_sent) && !made.is_choice);
         let (index, _) = carried.clone().nth(nth)?;
         let given = |whose: Rank| self.tells(from, to, whose).then(|| self.given(whose, boot, version, index));
         Some(self.message(&(0..self.world).map(Rank).map(given).collect::<Vec<_>>()))
@@ -330,9 +356,10 @@ impl Program {
 
 impl Made {
     fn step(&self, key: Option<BootKey>) -> ProgramStep {
-        match self.is_sent {
-            true => ProgramStep::Sent(self.call.clone()),
-            false => ProgramStep::Call(self.call.clone(), key),
+        match (self.is_choice, self.is_sent) {
+            (true, _) => ProgramStep::Choice(self.call.clone()),
+            (_, true) => ProgramStep::Sent(self.call.clone()),
+            (_, false) => ProgramStep::Call(self.call.clone(), key),
         }
     }
 }
@@ -344,6 +371,11 @@ pub(super) fn parent(rank: Rank) -> Option<Rank> {
 
 /// Stands for boot where a version's number is mixed in.
 const BOOT: u32 = u32::MAX;
+
+/// Which of the calls it is whose results make the model: those are the same with choices among them and without.
+fn nth(calls: &[Made], index: u32) -> u32 {
+    calls.iter().take(index as usize).filter(|made| !made.is_choice).count() as u32
+}
 
 /// The model from which version 0 is trained, before boot's results are mixed in.
 fn contribution(rank: Rank, model: u64, version: u32, index: u32) -> u64 {
@@ -363,6 +395,17 @@ pub(super) fn combine(call: &Call, given: &[u64]) -> u64 {
 pub(super) fn barrier() -> Call {
     let site = Site::Code { file: "barrier", line: 0 };
     Call { operation: Operation::Barrier, element: "".into(), count: 0, reduction: "".into(), root: None, site }
+}
+
+/// Rank 0's, which no incarnation of it promises to repeat.
+fn choice() -> Call {
+    let (operation, site) = (Operation::Broadcast, Site::Named("choice".into()));
+    Call { operation, element: "u64".into(), count: 1, reduction: "".into(), root: Some(Rank(0)), site }
+}
+
+/// What follows a choice for a checkpoint: behind it all ranks have that choice.
+pub(super) fn confirmation() -> Call {
+    Call { site: Site::Named("choice".into()), ..barrier() }
 }
 
 fn call(root: Option<Rank>, line: u32) -> Call {

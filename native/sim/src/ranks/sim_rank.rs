@@ -4,7 +4,7 @@ use super::collectives::{Collectives, Run};
 use super::frame::{End, Frame};
 use super::memory::{Memory, Sharing};
 use super::peers::Peers;
-use super::program::{barrier, combine, mix, Program, ProgramStep};
+use super::program::{barrier, combine, confirmation, mix, Program, ProgramStep};
 use super::streams::Streams;
 use super::{Defect, Job, Output, Plane};
 use crate::invariants::{agreement, replay};
@@ -14,6 +14,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Millis, Phase, Rank, Version};
+use rejoin_protocol::message::CheckpointWish;
 use std::sync::Arc;
 
 /// What came of a step.
@@ -61,6 +62,12 @@ pub(super) struct SimRank {
     rows: Rank,
     /// What it runs, in an elastic job: that follows from its world and from what it starts with.
     job: Option<Arc<Job>>,
+    /// The newest wish for a checkpoint that its process has heard of.
+    pub(super) wish: Option<CheckpointWish>,
+    /// What was chosen in the present version.
+    chosen: Option<bool>,
+    /// A checkpoint was chosen, and it isn't known yet that all ranks have that choice.
+    confirms: bool,
 }
 
 impl SimRank {
@@ -104,6 +111,9 @@ impl SimRank {
             entered: streams.is_none().then_some(first),
             is_in_boot: streams.is_some(),
             lies_in: (job.lies && start.incarnation.number > 0).then_some(Phase::Version(version)),
+            wish: None,
+            chosen: None,
+            confirms: false,
             collectives,
             streams,
         }
@@ -176,7 +186,15 @@ impl SimRank {
             return self.enter_streams(entering, job);
         }
         let needs_barrier = self.collectives.as_ref().is_some_and(|lane| lane.participant().needs_barrier());
+        if self.confirms {
+            return self.begin_collective(confirmation(), None, job, out);
+        }
         match program.step(rank, self.boot, self.version, self.index) {
+            ProgramStep::Choice(_) if self.collectives.is_none() => {
+                self.index += 1;
+                self.go(job, out)
+            }
+            ProgramStep::Choice(call) => self.begin_collective(call, None, job, out),
             ProgramStep::Call(call, key) if self.collectives.is_some() => {
                 let key = key.map(|key| match job.defect {
                     Some(Defect::NoOccurrence) => BootKey { occurrence: 0, ..key },
@@ -242,6 +260,12 @@ impl SimRank {
         self.model = checkpoint.digest as u64;
         self.next_model = mix(self.model, u64::from(self.version.0));
         self.index = 0;
+        self.chosen = None;
+    }
+
+    /// What was chosen in the version that it is in.
+    pub(super) fn choice(&self) -> Option<(Lineage, Version, bool)> {
+        self.chosen.map(|chosen| (self.lineage, self.version, chosen))
     }
 
     fn finish(&mut self, model: u64, job: &Job, out: &mut Vec<Output>) -> Came {
@@ -261,6 +285,11 @@ impl SimRank {
 
     fn own(&self, job: &Job) -> u64 {
         let (is_boot, index) = self.place(&job.program);
+        if !is_boot && job.program.chooses(self.version, index) {
+            // What else only one process knows may speak against it, and not at its next incarnation.
+            let minds = mix(u64::from(self.version.0), u64::from(self.peers.own.incarnation.number)) >> 62 == 0;
+            return u64::from(!minds && self.wish.is_some_and(|wish| wish.is_open_in(self.version)));
+        }
         job.program.given(self.rows, is_boot, self.version, index) ^ self.lie(is_boot)
     }
 
@@ -287,7 +316,9 @@ impl SimRank {
         let forgets =
             if job.defect == Some(Defect::Forgets) { u64::from(self.peers.own.incarnation.number) } else { 0 };
         let promised = forgets ^ if gives { own } else { self.lie(key.is_some()) };
-        let promise = |before: u64| job.program.promises.then(|| mix(before, promised));
+        let is_choice = key.is_none() && job.program.chooses(self.version, self.index) && !self.confirms;
+        let promises = job.program.promises && (!is_choice || job.defect == Some(Defect::ChoiceRepeated));
+        let promise = |before: u64| promises.then(|| mix(before, promised));
         let begun = self.collectives.as_mut().map(|collectives| collectives.begin(&call, key, promise));
         if let Some(Err(error)) = begun {
             return self.broken(error);
@@ -446,6 +477,10 @@ impl SimRank {
         let program = &job.program;
         let call = self.call.take();
         let (boot, index) = self.place(program);
+        if !boot && program.chooses(self.version, index) {
+            out.push(if replayed { Output::Replayed } else { Output::Computed });
+            return self.chose(result, job, out);
+        }
         let expected = program.expected(boot, self.version, index);
         let (rank, incarnation) = (self.peers.own.rank, self.peers.own.incarnation);
         let who = || {
@@ -472,6 +507,15 @@ impl SimRank {
             self.next_model = mix(self.model, 0);
         }
         out.push(if replayed { Output::Replayed } else { Output::Computed });
+    }
+
+    /// A choice has come, or the confirmation of one.
+    fn chose(&mut self, result: u64, job: &Job, out: &mut Vec<Output>) {
+        let is_confirmed = self.confirms || job.defect == Some(Defect::ChoiceUnconfirmed);
+        let chosen = *self.chosen.get_or_insert(result != 0);
+        self.confirms = chosen && !is_confirmed;
+        self.index += u32::from(!self.confirms);
+        out.push(Output::Chose { by: self.peers.own, chosen, is_confirmed: chosen && is_confirmed });
     }
 
     pub(super) fn describe(&self) -> String {

@@ -84,6 +84,16 @@ impl Task {
         self.sim_rank.as_ref().map(|sim_rank| sim_rank.peers.own)
     }
 
+    /// What its rank was given as rank 0's choice in the version that it is in.
+    pub fn choice(&self) -> Option<(Lineage, Version, bool)> {
+        self.sim_rank.as_ref()?.choice()
+    }
+
+    /// The other ranks, where its rank knows one that lives.
+    pub fn peers(&self) -> impl Iterator<Item = End> + '_ {
+        self.sim_rank.iter().flat_map(|sim_rank| sim_rank.peers.now.iter().flatten().copied())
+    }
+
     /// Whether its rank is in a call.
     pub fn is_in_call(&self) -> bool {
         self.sim_rank.as_ref().is_some_and(SimRank::is_in_call)

@@ -6,6 +6,7 @@ use crate::ranks::Try;
 use crate::scenario::Fault;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Rank;
+use rejoin_protocol::message::CheckpointWish;
 use rejoin_protocol::tracker::TrackerInput;
 
 impl World {
@@ -100,6 +101,14 @@ impl World {
                 self.kill_one();
                 self.restart_stage();
             }
+            Fault::WantCheckpoint => {
+                let there = self.processes.values().filter(|there| there.alive);
+                let entered = there.flat_map(|there| there.process.tasks()).filter_map(|task| task.position());
+                let after = entered.map(|(_, version)| version).max().unwrap_or_default();
+                let wish = CheckpointWish { after, durable: false };
+                self.framework_reports(&TrackerInput::CheckpointWanted(wish));
+            }
+            Fault::KillWhoChooses => self.kills_who_chooses = true,
             Fault::Cancel => {
                 self.fired.insert("cancel");
                 let error = Error::new(Code::Cancelled, "the user cancelled");

@@ -3,7 +3,7 @@
 use super::sim_event::SimEvent;
 use super::state::World;
 use crate::invariants::{bounded, deadlines};
-use crate::ranks::{Input, Output, Process, Try};
+use crate::ranks::{End, Input, Output, Process, Try};
 use crate::scenario::FAULTS_END_MILLIS;
 use rejoin_protocol::ids::{AgentId, Millis, Phase, Rank};
 
@@ -153,6 +153,7 @@ impl World {
                 Output::Closed => self.say(|| format!("the agent of process {process} is over")),
                 Output::Replayed => self.tally.replayed += 1,
                 Output::Computed => self.tally.computed += 1,
+                Output::Chose { by, chosen, is_confirmed } => self.chose(by, chosen, is_confirmed),
                 Output::Given(id) => {
                     let pause = self.draw(0..100);
                     self.after(pause, SimEvent::Joins { process, id });
@@ -192,6 +193,27 @@ impl World {
                 Output::Violated(violation) => self.violate(Err(violation)),
             }
         }
+    }
+
+    fn chose(&mut self, by: End, chosen: bool, is_confirmed: bool) {
+        self.tally.chosen += u32::from(is_confirmed);
+        let task = |end: End| {
+            let there = self.processes.get(&end.process).filter(|there| there.alive)?;
+            there.process.tasks().iter().find(|task| task.end() == Some(end))
+        };
+        let Some((its, (lineage, version, _))) = task(by).and_then(|its| Some((its, its.choice()?))) else { return };
+        let others: Vec<(Rank, bool)> = its
+            .peers()
+            .filter_map(|end| Some((end.rank, task(end)?.choice()?)))
+            .filter(|(_, (its_lineage, its_version, _))| (*its_lineage, *its_version) == (lineage, version))
+            .map(|(rank, (.., theirs))| (rank, theirs))
+            .collect();
+        if by.rank == Rank(0) && chosen && std::mem::take(&mut self.kills_who_chooses) {
+            let pause = self.draw(0..3);
+            self.after(pause, SimEvent::Killed { process: by.process });
+        }
+        let found = self.choices.chose(by.rank, (lineage, version, chosen), is_confirmed, others.into_iter());
+        self.violate(found);
     }
 
     /// What a task wants is brought from the first that lives, can be reached and has it.

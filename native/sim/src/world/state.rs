@@ -6,7 +6,7 @@ use super::sim_event::SimEvent;
 use super::sim_process::{Pace, SimProcess};
 use super::tally::Tally;
 use super::trackers::Trackers;
-use crate::invariants::{no_lost_work::NoLostWork, worlds::Worlds, Monotony, Violation};
+use crate::invariants::{choices::Choices, no_lost_work::NoLostWork, worlds::Worlds, Monotony, Violation};
 use crate::ranks::{Memory, Try};
 use crate::scenario::Scenario;
 use rejoin_protocol::error::Error;
@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) framework: Framework,
     /// The tracker dies when the job ends, and comes back after so long.
     pub(super) dies_at_end: Option<u64>,
+    /// The process of rank 0 dies when it has chosen next.
+    pub(super) kills_who_chooses: bool,
     /// How long ranks that are slow pause between two calls.
     pub(super) slow: BTreeMap<Rank, u64>,
     pub(super) fired: BTreeSet<&'static str>,
@@ -36,6 +38,7 @@ pub(super) struct World {
     pub(super) monotony: Monotony,
     pub(super) no_lost_work: NoLostWork,
     pub(super) worlds: Worlds,
+    pub(super) choices: Choices,
     pub(super) violation: Option<Violation>,
     pub(super) tally: Tally,
     pub(super) verbose: bool,
@@ -59,6 +62,7 @@ impl World {
             memory: Memory::default(),
             framework: Framework::new(scenario.first_tasks(), scenario.tasks()),
             dies_at_end: None,
+            kills_who_chooses: false,
             slow: BTreeMap::new(),
             fired: BTreeSet::new(),
             lied: false,
@@ -67,6 +71,7 @@ impl World {
             monotony: Monotony::default(),
             no_lost_work,
             worlds: Worlds::new(world, scenario.elastic),
+            choices: Choices::default(),
             violation: None,
             tally: Tally::default(),
             verbose,

@@ -19,6 +19,8 @@ pub struct Tally {
     pub grown: u32,
     /// Views that were made.
     pub views: u32,
+    /// Checkpoints that were chosen by all, counted at each rank.
+    pub chosen: u32,
     /// Lives of the tracker.
     pub lives: u32,
     /// Whether all ranks agreed on the hook.

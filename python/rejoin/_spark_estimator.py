@@ -29,10 +29,11 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
     pipelines and ``CrossValidator``, is copied, saved and loaded.
 
     The fit runs in a plain stage, ``num_workers`` slots at once. When a Python worker or an executor
-    dies, Spark retries that task alone; it goes on from the last checkpoint, of every 10 rounds or
-    of every ``spark.rejoin.checkpoint.rounds``, while the others keep what they have. The rows are
-    stored on several executors first, so that it reads the same ones. Callbacks of your own come
-    back as they were at the checkpoint, by cloudpickle; one that can't be pickled is refused.
+    dies, Spark retries that task alone; it goes on from the last checkpoint, taken after 1 to 10
+    rounds by the sizes of model and input, or after ``spark.rejoin.checkpoint.rounds``, while the
+    others keep what they have. The rows are stored on several executors first, so that it reads the
+    same ones. Callbacks of your own come back as they were at the checkpoint, by cloudpickle; one
+    that can't be pickled is refused.
 
     ``seed_per_iteration`` is set: where rows or columns are sampled, the samples are others than
     stock's own. Up to XGBoost 3.2 ``checkpoint.rounds`` is part of the result there.

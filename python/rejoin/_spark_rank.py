@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import sys
+import tempfile
 import threading
 import time
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
@@ -89,17 +90,47 @@ class Launch:
         )
 
 
+@contextlib.contextmanager
+def _stored_in(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        text = f"the rank's rows can't be stored in {folder}: {cause}; make room there, or give Spark another disk"
+        raise RejoinError(Code.IO, f"{text} (spark.local.dir; on YARN yarn.nodemanager.local-dirs)") from cause
+
+
+def _write(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
 class Rows:
     """A rank's rows; each iteration gives them from the first one on, as ``pyarrow.RecordBatch``."""
 
-    def __init__(self, schema: Any, batches: List[bytes]) -> None:
-        self._batches = batches
+    def __init__(self, schema: Any, batches: Iterable[bytes], folder: str) -> None:
+        """Takes all batches into a file without a name, in this folder: a rank that is sent back
+        reads them again, and meanwhile they take no memory beside what is made of them."""
         self.schema = schema
+        self._places: List[Tuple[int, int]] = []
+        with _stored_in(folder):
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)
+        at = 0
+        for batch in batches:
+            with _stored_in(folder):
+                _write(self._file.fileno(), batch)
+            self._places.append((at, len(batch)))
+            at += len(batch)
 
     def __iter__(self) -> Iterator[Any]:
         import pyarrow
 
-        for batch in self._batches:
+        for at, length in self._places:
+            # At its place, whatever other threads and processes that were forked read meanwhile.
+            batch = os.pread(self._file.fileno(), length, at)
+            if len(batch) != length:
+                text = f"{len(batch)} of {length} bytes of the rank's rows could be read again at {at}"
+                raise RejoinError(Code.IO, text)
             yield pyarrow.ipc.read_record_batch(pyarrow.py_buffer(batch), self.schema)
 
     def to_arrow(self) -> Any:
@@ -124,8 +155,8 @@ class Rank:
         if first is None:  # a spare that wasn't needed
             return iter(())
         launch = Launch(first)
-        rows = None if self._schema is None else Rows(self._schema, list(records))
         try:
+            rows = None if self._schema is None else Rows(self._schema, records, launch["spill.dir"])
             self.take_part(launch, rows)
         except RejoinError as failure:
             # The driver is about to end the job. If the task failed before that, Spark would try it

@@ -21,11 +21,13 @@ from ._limits import limits_of
 from ._spark_rank import Launch, Rank, Rows, Shown
 from ._xgboost_callbacks import CarriedCallbacks
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
+from ._xgboost_training import Rhythm
 from .xgboost import Checkpoint, _Context
 
 # What `_train_booster` has to refer to.
 SEAMS = ("CommunicatorContext", "worker_train")
 
+# The most rounds between two checkpoints, and the number of them where a checkpoint changes the model.
 _EVERY = 10
 
 
@@ -41,8 +43,8 @@ class EstimatorRank(Rank):
         def start(*place: Any, **settings: Any) -> XgboostProcess:
             return XgboostProcess(xgboost.__version__, launch["hook"], *place, **settings)
 
-        every = launch.number("checkpoint.rounds") or _EVERY
-        terms = f"{self._world} workers, {every} rounds per checkpoint"
+        every, bytes_per_round = launch.number("checkpoint.rounds"), launch.number("checkpoint.bytes.per.round")
+        terms = f"{self._world} workers, {every} rounds per checkpoint, {bytes_per_round} bytes per round"
         limits = limits_of(launch.seconds("join"), None, launch.seconds("finish"))
         with launch.process(start) as process:
             while True:
@@ -55,16 +57,18 @@ class EstimatorRank(Rank):
                 except RejoinError:
                     rank.close()
                     raise
-                if self._train(stock, rank, rows, every):
+                # Up to XGBoost 3.2 it is part of the result, which depends on what was set alone.
+                decides = not every and rank.keeps_booster
+                if self._train(stock, rank, rows, Rhythm(every or _EVERY, bytes_per_round if decides else 0)):
                     return
 
-    def _train(self, stock: Callable[..., Any], rank: XgboostRank, rows: Optional[Rows], every: int) -> bool:
+    def _train(self, stock: Callable[..., Any], rank: XgboostRank, rows: Optional[Rows], rhythm: Rhythm) -> bool:
         """Whether the end was reached; otherwise all ranks go back to an older version."""
         part = _Part(rank)
         try:
             with part, _shown():
                 frames = (batch.to_pandas() for batch in rows or ())
-                part.texts = _texts(lambda: stock(frames), stock.__globals__, part, rank, every)
+                part.texts = _texts(lambda: stock(frames), stock.__globals__, part, rank, rhythm)
         except RejoinError as failure:
             if failure.code != Code.ROLLED_BACK:
                 raise
@@ -73,15 +77,15 @@ class EstimatorRank(Rank):
 
 
 def _texts(
-    train_booster: Callable[[], Iterator[Any]], names: Dict[str, Any], part: "_Part", rank: XgboostRank, every: int
+    train_booster: Callable[[], Iterator[Any]], names: Dict[str, Any], part: "_Part", rank: XgboostRank, rhythm: Rhythm
 ) -> List[str]:
     """What stock's rank 0 hands to the driver: evaluations, configuration, model. Every rank
     makes it, so it outlives any of them."""
     train = names["worker_train"]
 
     def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
-        checkpoint = Checkpoint(every)
-        checkpoint._carry = CarriedCallbacks
+        checkpoint = Checkpoint()
+        checkpoint._rhythm, checkpoint._carry = rhythm, CarriedCallbacks
         trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
         # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
         # default metrics); made of the model's bytes it is the same at a rank that came back after the end.

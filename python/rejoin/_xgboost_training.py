@@ -77,6 +77,20 @@ def _loop_of_callback() -> Tuple[Any, CallbackContainer]:
     return copy.copy(frame.f_locals["params"]), container
 
 
+class Rhythm:
+    """After how many rounds the next checkpoint is taken: the same decision at every rank."""
+
+    def __init__(self, every: int, bytes_per_round: int = 0) -> None:
+        """``every`` so many rounds; with ``bytes_per_round`` earlier, where so many bytes of a checkpoint
+        for each round before the next one are not exceeded (``CheckpointRhythm``)."""
+        self._every, self._bytes_per_round = every, bytes_per_round
+
+    def rounds_after(self, checkpoint_bytes: int) -> int:
+        if not self._bytes_per_round:
+            return self._every
+        return max(1, min(self._every, -(-checkpoint_bytes // self._bytes_per_round)))
+
+
 class Training:
     """Rounds count from 0 in this training, whatever the model had before."""
 
@@ -84,13 +98,13 @@ class Training:
         self,
         rank: Rank,
         booster: xgboost.Booster,
-        every: int,
+        rhythm: Rhythm,
         check: Callable[[], None],
         carry: Optional[Callable[..., Any]] = None,
     ) -> None:
         """``carry``: CarriedCallbacks, where the state of the user's callbacks travels; without it they
         see the rounds that are passed over, too."""
-        self._rank, self._every, self._check = rank, every, check
+        self._rank, self._rhythm, self._check = rank, rhythm, check
         self._booster = booster
         self._parameters, self._callbacks = _loop_of_callback()
         # XGBoost's own callbacks decide by what is the same at all ranks; of others that isn't known.
@@ -109,6 +123,7 @@ class Training:
         self._begun, self._wants_score = False, False
         self._version, self._round = self._start.version, 0
         self._entered = self._start.round
+        self._next = self._entered + rhythm.rounds_after(len(self._start.checkpoint or b""))
         # Rounds, and the model's bytes, at the end.
         self.outcome: Optional[Tuple[int, bytes]] = None
         booster._training = self
@@ -127,7 +142,7 @@ class Training:
         self._resume_at(round_)
         if round_ > self._entered:
             self._agree(stops=False)
-            if round_ % self._every == 0:
+            if round_ == self._next:
                 self._enter(round_, complete=False)
             else:
                 self._rank.begin_round(round_)
@@ -231,8 +246,10 @@ class Training:
         model = bytes(xgboost.Booster.save_raw(self._booster, "ubj"))
         self._version += 1
         own = None if self._carried is None else self._carried.state(self._set)
-        self._rank.enter(self._version, round_, Kept(self._callbacks.history, model).to_bytes(), own, complete)
+        checkpoint = Kept(self._callbacks.history, model).to_bytes()
+        self._rank.enter(self._version, round_, checkpoint, own, complete)
         self._entered = round_
+        self._next = round_ + self._rhythm.rounds_after(len(checkpoint))
         if complete:
             self.outcome = (round_, model)
         elif not self._rank.keeps_booster:

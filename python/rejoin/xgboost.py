@@ -28,7 +28,7 @@ from ._arguments import refused
 from ._errors import Code, RejoinError
 from ._limits import limits_of
 from ._xgboost_rank import Rank, join
-from ._xgboost_training import Training
+from ._xgboost_training import Rhythm, Training
 
 __all__ = ["Checkpoint", "Rank", "communicator"]
 
@@ -195,9 +195,10 @@ class Checkpoint(TrainingCallback):
     def __init__(self, every: int = 10) -> None:
         super().__init__()
         self._carry: Optional[Callable[..., Any]] = None  # CarriedCallbacks, in a RejoinEstimator
-        self._every = given.number("every", every, 31)
-        if self._every == 0:
+        rounds = given.number("every", every, 31)
+        if rounds == 0:
             raise refused("every is 0; expected a number of rounds, at least 1")
+        self._rhythm = Rhythm(rounds)
 
     def before_training(self, model: Any) -> Any:
         context = _here.context
@@ -215,7 +216,7 @@ class Checkpoint(TrainingCallback):
                 "rejoin.xgboost.communicator(), and one Checkpoint among its callbacks"
             )
             raise RejoinError(Code.BAD_STATE, text)
-        context.training = Training(context.opened(), model, self._every, context.check, self._carry)
+        context.training = Training(context.opened(), model, self._rhythm, context.check, self._carry)
         return model
 
     def after_training(self, model: Any) -> Any:

@@ -246,6 +246,15 @@ class TheSameModel(TheSameModelOf):
         with urllib.request.urlopen(address, timeout=30) as answer:
             return answer.read().decode()
 
+    def test_checkpoints_are_the_rarer_the_larger_the_model_is_beside_the_input(self):
+        from rejoin._xgboost_training import Rhythm
+
+        def rounds(rhythm):
+            return [rhythm.rounds_after(size) for size in (0, 1, 1000, 1001, 9001, 1 << 30)]
+
+        self.assertEqual(rounds(Rhythm(10, bytes_per_round=1000)), [1, 1, 1, 2, 10, 10])
+        self.assertEqual(rounds(Rhythm(3)), [3] * 6)
+
     def test_it_is_saved_and_loaded_with_its_parameters(self):
         ours = self.rejoin.spark.RejoinEstimator(self.estimator("SparkXGBRegressor", label_col="number", reg_alpha=0.5))
         with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +277,7 @@ class TheSameModel(TheSameModelOf):
         for callback in (holding_a_lock("made"), holding_a_lock("begun")):
             words = ["callback Locked can't be pickled", "lock"]
             refused(words, lambda: self.fit(self.estimator("SparkXGBClassifier", callbacks=[callback])))
-        words = ["300", "Keeps", "at most 262144"]
+        words = ["Keeps", "has 30", "at most 262144"]
         refused(words, lambda: self.fit(self.estimator("SparkXGBClassifier", callbacks=[keeping(300_000)])))
         refused(["stock is int"], lambda: self.rejoin.spark.RejoinEstimator(5))
         one_query = self.rows.where("query = 1")

@@ -66,8 +66,16 @@ public final class CheckpointRhythm implements Serializable {
           "an input of " + inputBytesPerRank + " bytes per rank can't be; expected 0 or more");
     }
     int fixed = rounds > 0 ? rounds : version.keepsBooster() ? 0 : RELOAD_ROUNDS;
-    return new CheckpointRhythm(
-        fixed, (long) (SHARE * ROUND_BYTES + SHARE * inputBytesPerRank), Long.MAX_VALUE, 1);
+    return new CheckpointRhythm(fixed, bytesPerRound(inputBytesPerRank), Long.MAX_VALUE, 1);
+  }
+
+  /**
+   * For each so many bytes of a checkpoint one round has to follow it, where the Booster is kept.
+   *
+   * @param inputBytesPerRank as of {@link #of}
+   */
+  public static long bytesPerRound(long inputBytesPerRank) {
+    return (long) (SHARE * ROUND_BYTES + SHARE * inputBytesPerRank);
   }
 
   /**

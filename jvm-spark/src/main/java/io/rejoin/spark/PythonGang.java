@@ -30,20 +30,23 @@ public final class PythonGang {
 
   private final Surroundings surroundings;
   private final SettingValues settings;
-  private final PythonProgram program;
+  private final String checkpointAdvice;
+  private final int rounds;
   private final PythonFunction function;
   private final Listeners listeners;
 
   private PythonGang(
       Surroundings surroundings,
       SettingValues settings,
-      PythonProgram program,
+      String checkpointAdvice,
+      int rounds,
       PythonFunction function,
       Listeners listeners) {
     this.listeners = listeners;
     this.surroundings = surroundings;
     this.settings = settings;
-    this.program = program;
+    this.checkpointAdvice = checkpointAdvice;
+    this.rounds = rounds;
     this.function = function;
   }
 
@@ -83,8 +86,8 @@ public final class PythonGang {
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
     surroundings.check(workersName);
-    PythonProgram program = new PythonProgram(checkpointAdvice, rounds);
-    PythonGang gang = new PythonGang(surroundings, settings, program, function, listeners);
+    PythonGang gang =
+        new PythonGang(surroundings, settings, checkpointAdvice, rounds, function, listeners);
     output.runsIn(Thread.currentThread());
     try {
       return new Beginnings(settings, surroundings, Faults.none())
@@ -130,6 +133,8 @@ public final class PythonGang {
   }
 
   private byte[] run(RDD<byte[]> rows, List<PreparedInput> inputs) {
+    long most = inputs.stream().mapToLong(PreparedInput::largestPartitionBytes).max().orElse(0);
+    PythonProgram program = new PythonProgram(checkpointAdvice, rounds, most);
     return new GangJob(surroundings, settings, listeners, Faults.none(), null)
         .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }

@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import io.rejoin.GangTask;
 import io.rejoin.RankTask;
+import io.rejoin.xgboost.CheckpointRhythm;
 import io.rejoin.xgboost.XgboostSettings;
 import java.util.Collections;
 import java.util.Iterator;
@@ -23,11 +24,18 @@ final class PythonProgram implements GangProgram<byte[]> {
 
   private final String checkpointAdvice;
   private final int rounds;
+  private final long bytesPerRound;
 
-  /** {@code rounds}: as {@link GangProgram#rounds()}. */
-  PythonProgram(String checkpointAdvice, int rounds) {
+  /**
+   * A program.
+   *
+   * @param rounds as {@link GangProgram#rounds()}
+   * @param inputBytesPerRank of the largest input of a rank
+   */
+  PythonProgram(String checkpointAdvice, int rounds, long inputBytesPerRank) {
     this.checkpointAdvice = checkpointAdvice;
     this.rounds = rounds;
+    this.bytesPerRound = CheckpointRhythm.bytesPerRound(inputBytesPerRank);
   }
 
   @Override
@@ -43,7 +51,8 @@ final class PythonProgram implements GangProgram<byte[]> {
             "given", gang.settings().number(SparkSettings.SPARES) == 0 ? "" : String.valueOf(rank),
             "hook", gang.settings().text(SparkSettings.HOOK),
             "checkpoint.rounds",
-                String.valueOf(gang.settings().number(XgboostSettings.CHECKPOINT_ROUNDS)));
+                String.valueOf(gang.settings().number(XgboostSettings.CHECKPOINT_ROUNDS)),
+            "checkpoint.bytes.per.round", String.valueOf(bytesPerRound));
     byte[] launch = gang.launchRecord(task, task.own(gang), more);
     Iterator<byte[]> rows = inputs.apply(rank).iterator();
     Iterator<byte[]> first = Collections.singletonList(launch).iterator();

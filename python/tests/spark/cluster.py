@@ -43,7 +43,7 @@ def work_folder():
 
 
 @functools.lru_cache(maxsize=None)
-def session(executors=WORLD + 1):
+def session(executors=WORLD + 1, decommissions=False):
     """One executor more than ranks, so that one that dies is replaced at once."""
     missing = [str(path) for path in [SPARK, *FOLDERS, *map(pathlib.Path, JARS)] if not path.exists()]
     if missing:
@@ -60,6 +60,7 @@ def session(executors=WORLD + 1):
     builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]").config("spark.ui.port", "0")
     builder.config("spark.ui.showConsoleProgress", "false")
     builder.config("spark.rejoin.members.timeout", "60s")  # what waits for a rank in vain fails
+    builder.config("spark.decommission.enabled", str(decommissions).lower())
     builder.config("spark.python.worker.reuse", os.environ.get("PYTHON_WORKER_REUSE", "true"))
     for name, value in {"enabled": "true", "compress": "false", "dir": work_folder().as_uri()}.items():
         builder.config(f"spark.eventLog.{name}", value)
@@ -86,7 +87,7 @@ def set_for_now(spark, **settings):
 
 
 def dies(how):
-    """What a rank does to itself."""
+    """What a rank does to itself; by a notice its executor is told that it is to go."""
     import signal
     import time
 
@@ -94,9 +95,12 @@ def dies(how):
         daemon = os.getppid()
         if how == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif how == "executor":
+        elif how in ("executor", "notice"):
             with open(f"/proc/{daemon}/stat") as stat:
-                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+                executor = int(stat.read().rsplit(")", 1)[1].split()[1])
+            os.kill(executor, signal.SIGKILL if how == "executor" else signal.SIGPWR)
+            if how == "notice":
+                return
         elif how == "frozen":
             os.kill(os.getpid(), signal.SIGSTOP)
         elif how == "raises":

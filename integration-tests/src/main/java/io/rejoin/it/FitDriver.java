@@ -80,6 +80,8 @@ public final class FitDriver {
       case RANK_JOINED -> report("joined " + event.number("rank") + " " + event.text("executor"));
       case FAULT_FIRED -> report("fired " + event.number("id"));
       case RANK_LOST -> report("lost " + event.number("rank"));
+      case EXECUTOR_LEAVES -> report("leaves " + event.text("executor"));
+      case RANK_MOVED -> report("moved " + event.number("rank"));
       case JOB_ENDED -> report("deaths " + event.number("deaths"));
       default -> {}
     }

@@ -67,6 +67,46 @@ class YarnLongIT {
   }
 
   @Test
+  void a_frozen_container_that_is_released_is_replaced_and_does_not_count() throws Exception {
+    yarn.cluster().restore();
+    Map<String, String> settings = yarn.settings();
+    settings.put("spark.task.maxFailures", "1");
+    try (Submission application = yarn.submit("client", settings, ROUNDS, "", stops(1))) {
+      application.awaitEnd(YarnApplications.LIMIT);
+      application.assertSameModels(2);
+      assertEquals(List.of("1"), application.facts("again"));
+      assertEquals(List.of("0", "0"), application.facts("deaths"));
+    }
+  }
+
+  @Test
+  void an_executor_that_is_told_of_its_end_is_left_before_it_and_that_does_not_count()
+      throws Exception {
+    yarn.cluster().restore();
+    Map<String, String> settings = yarn.settings();
+    settings.put("spark.task.maxFailures", "1");
+    settings.put("spark.decommission.enabled", "true");
+    settings.put("spark.rejoin.lost.after", "240s");
+    // All wait for rank 0 until the notice is seen, and for rank 2 until rank 1 has left.
+    String stops = stops(0) + "|" + Fault.of(2).version(HELD_UP + 2, 0).stop();
+    try (Submission application = yarn.submit("client", settings, ROUNDS, "", stops)) {
+      application.await("fired", "0"::equals, YarnApplications.LIMIT);
+      Map<String, Long> processes = processesOfRanks(application);
+      Processes.signal(processes.get("1"), "PWR");
+      application.await("leaves", any -> true, YarnApplications.LIMIT);
+      Processes.signal(processes.get("0"), "CONT");
+      application.await("lost", "1"::equals, YarnApplications.LIMIT);
+      application.await("fired", "1"::equals, YarnApplications.LIMIT);
+      Processes.signal(processes.get("2"), "CONT");
+      application.awaitEnd(YarnApplications.LIMIT);
+      application.assertSameModels(2);
+      assertEquals(List.of("1"), application.facts("moved"));
+      assertEquals(List.of("1"), application.facts("again"));
+      assertEquals(List.of("0", "0"), application.facts("deaths"));
+    }
+  }
+
+  @Test
   void a_node_manager_that_is_killed_alone_costs_its_containers_which_do_not_count()
       throws Exception {
     aNodeIsLost(node -> {});

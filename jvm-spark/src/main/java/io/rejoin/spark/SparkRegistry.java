@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import io.rejoin.spark.ui.WorkerName;
 import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Properties;
@@ -110,10 +111,10 @@ final class SparkRegistry extends SparkListener {
   void take(TrainingEvent event) {
     switch (event.kind()) {
       case AGENT_JOINED:
-        log(registry.agentJoined(event.text("executor"), agent(event), now()));
+        log(registry.agentJoined(executor(event), agent(event), now()));
         break;
       case AGENT_LOST:
-        log(registry.agentLost(event.text("executor"), event.text("reason"), now()));
+        log(registry.agentLost(executor(event), event.text("reason"), now()));
         break;
       case SPARE_STANDS_BY:
         log(
@@ -121,7 +122,7 @@ final class SparkRegistry extends SparkListener {
                 (int) event.number("index"),
                 (int) event.number("stage"),
                 (int) event.number("task"),
-                event.text("executor"),
+                executor(event),
                 now()));
         break;
       case RANK_JOINED:
@@ -131,12 +132,12 @@ final class SparkRegistry extends SparkListener {
                 (int) event.number("stage"),
                 (int) event.number("task"),
                 (int) event.number("rank"),
-                event.text("executor"),
+                executor(event),
                 now()));
         break;
       case RANK_LOST:
         int lost = (int) event.number("rank");
-        log(registry.rankLost(lost, event.text("executor"), event.text("reason"), now()));
+        log(registry.rankLost(lost, executor(event), event.text("reason"), now()));
         break;
       case KILL_WANTED:
         kill(event);
@@ -144,6 +145,11 @@ final class SparkRegistry extends SparkListener {
       default:
         break;
     }
+  }
+
+  /** A Python worker is there and goes with its executor, by whose name Spark knows both. */
+  private static String executor(TrainingEvent event) {
+    return WorkerName.executorOf(event.text("executor"));
   }
 
   private static String agent(TrainingEvent event) {
@@ -154,7 +160,7 @@ final class SparkRegistry extends SparkListener {
    * Does what {@code KILL_WANTED} asks for: the task is lost, but what hosts it may only be frozen.
    */
   void kill(TrainingEvent wanted) {
-    String executor = wanted.text("executor");
+    String executor = executor(wanted);
     int index = (int) wanted.number("index");
     int stage = (int) wanted.number("stage");
     int attempt = (int) wanted.number("task");

@@ -46,7 +46,7 @@ final class SparkTab {
    * @param process the executor's id, or the name of a Python worker of it
    */
   private static Map<String, String> logs(AppStatusStore store, String process) {
-    String executor = process.replaceFirst("-python-\\d+$", "");
+    String executor = WorkerName.executorOf(process);
     try {
       Map<String, String> logs = new TreeMap<>();
       Iterator<Tuple2<String, String>> all =

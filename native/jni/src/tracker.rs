@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Version;
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
@@ -75,6 +76,19 @@ fn start(settings: &mut Settings) -> Result<JobStart, Error> {
     Ok(JobStart::handed_over(version, digest))
 }
 
+/// Within which bounds the world may change; not at all unless the fewest ranks are given.
+fn elastic(settings: &mut Settings, world: u32) -> Result<Option<Elastic>, Error> {
+    let (ranks, millis) = ("a number of ranks", "milliseconds");
+    let Some(min) = settings.optional("elastic.min", ranks)? else { return Ok(None) };
+    Ok(Some(Elastic {
+        min,
+        max: settings.or("elastic.max", ranks, world)?,
+        timeout_millis: settings.or("elastic.timeout.millis", millis, 30_000)?,
+        interval_millis: settings.or("elastic.interval.millis", millis, 10_000)?,
+        most_resizes: None,
+    }))
+}
+
 fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<TrackerServerConfig, Error> {
     let millis = "milliseconds";
     let world = settings.take("world", "the number of ranks")?;
@@ -87,7 +101,7 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
         rules: TrackerConfig {
             world,
             spares: settings.or("spares", "a number of tasks", 0)?,
-            elastic: None,
+            elastic: elastic(settings, world)?,
             epoch: settings.or("epoch", "the tracker's life, from 1", 1)?,
             timing: Timing {
                 heartbeat_millis: settings.or("heartbeat.millis", millis, 200)?,

@@ -32,7 +32,9 @@ public final class EventReporter implements Consumer<TrainingEvent> {
           Kind.RANK_REFUSED,
           "attempt {stage}.{task} of rank {rank} is refused: {reason}",
           Kind.ROLLED_BACK,
-          "all ranks go back to version {version}: {reason}");
+          "all ranks go back to version {version}: {reason}",
+          Kind.RESIZED,
+          "there are {world} ranks from now on: {reason}");
 
   private final String job;
   private final SettingValues settings;

@@ -74,6 +74,10 @@ public final class JobTotals {
         lost.put(event.rank().orElseThrow(), newest);
         stand(event.atNanos() - TimeUnit.MILLISECONDS.toNanos(event.number("silent_millis")));
         break;
+      case RESIZED:
+        // All join again, as other ranks, and go on from the newest version.
+        begin(event.atNanos());
+        break;
       case CAUGHT_UP:
         roundsAgain += event.number("rounds_again");
         works(event);
@@ -107,11 +111,16 @@ public final class JobTotals {
    * one's first version.
    */
   public synchronized void jobIsOver(long nanos) {
+    usage.clear();
+    evaluation = "";
+    begin(nanos);
+  }
+
+  /** No rank is there, and training stands still until the first version. */
+  private void begin(long nanos) {
     there.clear();
     lost.clear();
     moving.clear();
-    usage.clear();
-    evaluation = "";
     stand(nanos);
   }
 

@@ -58,9 +58,11 @@ public abstract class ProcessAgent implements AutoCloseable {
   }
 
   /**
-   * In a job with spares ({@link Tracker.Settings#spares}): a task asks for a rank, stands by until
-   * it is given one, and trains as that; when the job reaches its end before, it does nothing. The
-   * call returns or throws as the training does.
+   * In a job with spares ({@link Tracker.Settings#spares}), or whose world may change ({@link
+   * Tracker.Settings#elastic}): a task asks for a rank, stands by until it is given one, and trains
+   * as that; when the job reaches its end before, it does nothing. Where the training ends with
+   * RESIZED the task asks again, and trains as what it is in the world of then. Otherwise the call
+   * returns or throws as the training does.
    *
    * @param own the task by its number, which is that of its rank or, for the tasks beyond, none;
    *     and its try
@@ -71,17 +73,36 @@ public abstract class ProcessAgent implements AutoCloseable {
    */
   public final void asRank(RankTask own, CancelSignal cancel, Consumer<RankTask> training) {
     try {
-      givenRank(own, cancel).ifPresent(training);
+      Optional<RankTask> given = givenRank(own, cancel);
+      while (given.isPresent()) {
+        if (trainsToTheEnd(training, given.get())) {
+          return;
+        }
+        given = givenRank(own, cancel);
+      }
     } finally {
       standDown(own);
     }
   }
 
+  /** Whether there is nothing left to do; otherwise the world has changed. */
+  private static boolean trainsToTheEnd(Consumer<RankTask> training, RankTask rank) {
+    try {
+      training.accept(rank);
+      return true;
+    } catch (RejoinException e) {
+      if (e.code() != RejoinException.Code.RESIZED) {
+        throw e;
+      }
+      return false;
+    }
+  }
+
   /**
-   * The rank that a task of a job with spares is given, and the try of it that it has to join as;
-   * empty when the job reaches its end before. For a task whose rank is another process beside it:
-   * that asks the tracker by the same number and try, and has the rank from then on. Whoever calls
-   * this calls {@link #standDown(RankTask)} when the task ends.
+   * The rank that a task of such a job is given, and the try of it that it has to join as; empty
+   * when the job reaches its end before. For a task whose rank is another process beside it: that
+   * asks the tracker by the same number and try, and has the rank from then on. Whoever calls this
+   * calls {@link #standDown(RankTask)} when the task ends.
    *
    * @throws RejoinException as {@link #asRank}, but for what the training throws
    */

@@ -33,8 +33,9 @@ public final class RankLoop {
    * Returns when the end is reached by all ranks, or was reached before.
    *
    * @throws RejoinException with the reason for the task's or the job's end; if it will not repeat,
-   *     a retry of the task goes on where the job is. What the program throws itself is {@code IO}
-   *     with the cause
+   *     a retry of the task goes on where the job is. RESIZED where the world has changed: the task
+   *     is another rank from then on ({@link ProcessAgent#asRank}). What the program throws itself
+   *     is {@code IO} with the cause
    */
   public void run(RankProgram program) {
     Communicator.Limits limits =

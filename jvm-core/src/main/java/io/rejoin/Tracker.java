@@ -176,6 +176,23 @@ public final class Tracker implements AutoCloseable {
       return set("spares", Integer.toString(spares));
     }
 
+    /**
+     * The world may change: when a rank has been missing for {@code timeoutMillis} it shrinks to
+     * the ranks that are there, and where tasks stand by it grows, at most once in {@code
+     * intervalMillis}. Every task asks for a rank ({@link ProcessAgent#asRank}), and asks again
+     * when a call of its training ends with RESIZED. Tasks have the numbers from 0 to {@code max}
+     * (exclusive); those of the first ranks are theirs.
+     *
+     * @param min the fewest ranks, from 1 to those that the job begins with
+     * @param max the most ranks, at least as many as it begins with
+     */
+    public Settings elastic(int min, int max, long timeoutMillis, long intervalMillis) {
+      return set("elastic.min", Integer.toString(min))
+          .set("elastic.max", Integer.toString(max))
+          .set("elastic.timeout.millis", Long.toString(timeoutMillis))
+          .set("elastic.interval.millis", Long.toString(intervalMillis));
+    }
+
     /** What the job is called in its event log, if {@link #with} has given it one. */
     public Settings name(String name) {
       return values.containsKey("events") ? set("name", name) : this;

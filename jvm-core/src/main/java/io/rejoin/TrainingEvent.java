@@ -79,7 +79,10 @@ public final class TrainingEvent {
     DURABLE_FAILED,
     /** All ranks start again from an older version: lineage, version, reason. */
     ROLLED_BACK,
-    /** The world has shrunk: ranks (by rank of the world before), reason. */
+    /**
+     * The world has shrunk or grown: ranks (by rank of the world before), world (how many there are
+     * now), reason.
+     */
     RESIZED,
     /** A fault rule has fired: id, rank, incarnation. */
     FAULT_FIRED,

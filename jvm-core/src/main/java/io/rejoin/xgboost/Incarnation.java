@@ -46,7 +46,7 @@ final class Incarnation {
   }
 
   /** Returns when all ranks have reached the end: rank 0's result, if it wasn't over before. */
-  Optional<TrainingResult> run(Matrices.Source source) throws Exception {
+  Optional<TrainingResult> run(Matrices.SourceByWorld source) throws Exception {
     if (start.over()) {
       return Optional.empty();
     }
@@ -70,7 +70,7 @@ final class Incarnation {
     return new Outcome(checkpoint, progress);
   }
 
-  private Outcome train(Matrices.Source source) throws Exception {
+  private Outcome train(Matrices.SourceByWorld source) throws Exception {
     Map<String, Object> arguments = communicatorArguments(member.communicator(version.wire()));
     try {
       // A failed start leaves a communicator of one rank behind: never go on after it.
@@ -95,9 +95,9 @@ final class Incarnation {
    * A failure to read the input may heal with a retry (a lost block, a lost shuffle file), unlike
    * one of training.
    */
-  private Matrices open(Matrices.Source source) throws Exception {
+  private Matrices open(Matrices.SourceByWorld source) throws Exception {
     try {
-      return source.open();
+      return source.open(start.world());
     } catch (XGBoostError e) {
       throw new RejoinException(
           RejoinException.Code.IO,
@@ -109,7 +109,8 @@ final class Incarnation {
   private void checkWorld() throws XGBoostError {
     int world = Communicator.getWorldSize();
     int rank = Communicator.getRank();
-    if (world != spec.world() || rank != rankTask.rank()) {
+    int expected = spec.world() == 0 ? start.world() : spec.world();
+    if (world != expected || rank != rankTask.rank()) {
       throw new RejoinException(
           RejoinException.Code.INTERNAL,
           "XGBoost's communicator says rank "
@@ -119,7 +120,7 @@ final class Incarnation {
               + ", expected rank "
               + rankTask.rank()
               + " of "
-              + spec.world());
+              + expected);
     }
   }
 

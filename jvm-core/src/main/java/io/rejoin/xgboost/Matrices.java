@@ -20,6 +20,18 @@ public interface Matrices extends AutoCloseable {
     Matrices open() throws Exception;
   }
 
+  /** The same in a job whose world may change: which rows a rank has depends on the world. */
+  @FunctionalInterface
+  interface SourceByWorld {
+    /**
+     * As {@link Source#open}, called again when the world has changed, too.
+     *
+     * @param world how many ranks there are
+     * @throws Exception as {@link Source#open}
+     */
+    Matrices open(int world) throws Exception;
+  }
+
   /** By name; the first is the training matrix. */
   Map<String, DMatrix> byName();
 

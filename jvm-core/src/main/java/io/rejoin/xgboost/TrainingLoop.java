@@ -58,6 +58,18 @@ public final class TrainingLoop {
    */
   public Optional<TrainingResult> run(
       RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
+    return run(rankTask, world -> source.open(), cancel);
+  }
+
+  /**
+   * The same in a job whose world may change.
+   *
+   * @throws RejoinException as {@link #run(RankTask, Matrices.Source, CancelSignal)}; RESIZED where
+   *     the world has changed: the task is another rank from then on ({@link
+   *     io.rejoin.ProcessAgent#asRank})
+   */
+  public Optional<TrainingResult> run(
+      RankTask rankTask, Matrices.SourceByWorld source, CancelSignal cancel) {
     while (true) {
       try {
         return joinAndTrain(rankTask, source, cancel);
@@ -72,7 +84,7 @@ public final class TrainingLoop {
   }
 
   private Optional<TrainingResult> joinAndTrain(
-      RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
+      RankTask rankTask, Matrices.SourceByWorld source, CancelSignal cancel) {
     XgboostMember member =
         agent.join(
             rankTask.rank(),

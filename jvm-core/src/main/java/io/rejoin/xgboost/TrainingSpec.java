@@ -26,6 +26,7 @@ public final class TrainingSpec implements Serializable {
   /**
    * For so many ranks and rounds.
    *
+   * @param world how many ranks there are; 0 where that may change
    * @param parameters XGBoost's, by its own names; {@code seed_per_iteration} is set to true,
    *     without it a restarted rank would draw other samples
    */

@@ -21,7 +21,7 @@ public final class XgboostMember implements AutoCloseable {
     this.handle = handle;
   }
 
-  /** The rank, from 0; the same in every incarnation. */
+  /** The rank, from 0; the same in every incarnation of a world. */
   public int rank() {
     return rank;
   }
@@ -168,6 +168,11 @@ public final class XgboostMember implements AutoCloseable {
 
     Start(Map<String, String> values) {
       this.values = values;
+    }
+
+    /** How many ranks there are. */
+    public int world() {
+      return number("world");
     }
 
     /** How often the rank has been started before. */

@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -27,7 +28,7 @@ final class DerivedRdd<T> extends RDD<T> {
   }
 
   /** A partition's number, and its parents' partitions. */
-  static final class Split implements Partition {
+  static class Split implements Partition {
     private static final long serialVersionUID = 1L;
 
     private final int index;
@@ -46,6 +47,51 @@ final class DerivedRdd<T> extends RDD<T> {
     /** A parent's partition. */
     Partition of(int parent) {
       return parents[parent];
+    }
+  }
+
+  /**
+   * What a rank of a world reads where that is no partition, in place of one: a task hands it to
+   * the RDD's iterator, and every RDD on the way to the stored pages passes on what it is given,
+   * or, if it is one of these here, the share of its parent. Spark knows nothing of it: it isn't
+   * among the RDD's partitions.
+   */
+  static final class Share extends Split {
+    private static final long serialVersionUID = 1L;
+
+    private final int world;
+    private final Partition[] all;
+
+    /**
+     * A rank's share.
+     *
+     * @param all the RDD's partitions
+     */
+    Share(int rank, int world, Partition[] all) {
+      super(rank, new Partition[0]);
+      this.world = world;
+      this.all = all;
+    }
+
+    int rank() {
+      return index();
+    }
+
+    int world() {
+      return world;
+    }
+
+    /** One of the RDD's partitions. */
+    Split partition(int number) {
+      return (Split) all[number];
+    }
+
+    @Override
+    Partition of(int parent) {
+      return new Share(
+          rank(),
+          world,
+          Arrays.stream(all).map(each -> ((Split) each).of(parent)).toArray(Partition[]::new));
     }
   }
 

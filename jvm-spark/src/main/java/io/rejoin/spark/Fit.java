@@ -21,14 +21,10 @@ import org.apache.spark.ml.Estimator;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.Dataset;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import scala.Tuple2;
 
 /** One training of a fit, from the check of its parameters to the stock model. */
 final class Fit<M extends Model<M>> {
-  private static final Logger LOG = LoggerFactory.getLogger(Fit.class);
-
   private final RejoinEstimator<M> parent;
   private final StockEstimator stock;
   private final Dataset<?> dataset;
@@ -61,11 +57,26 @@ final class Fit<M extends Model<M>> {
     surroundings.check("numWorkers");
     refuseGpu(validated);
     SettingValues settings = tracker.over(set);
+    WorldBounds bounds =
+        WorldBounds.of(settings, context.getConf(), runtime.numWorkers(), "numWorkers");
+    refuseChangingWorlds(settings);
 
     try (GangAdmission.AdmittedGang admittedGang =
-        GangAdmission.of(context).admit(context, runtime.numWorkers(), settings)) {
-      LOG.debug("{} admitted", admittedGang);
-      return stock.model(train(settings, version, runtime, surroundings, validated), parent);
+        GangAdmission.of(context).admit(context, bounds, settings)) {
+      return stock.model(
+          train(settings, version, runtime, surroundings, admittedGang, validated), parent);
+    }
+  }
+
+  /** Before any work. */
+  private void refuseChangingWorlds(SettingValues settings) {
+    if (stock.ranks()) {
+      WorldBounds.refuse(settings, "rows of one query group have to stay with one worker; unset both for a ranker");
+    }
+    if (stock.evaluation() != null) {
+      WorldBounds.refuse(
+          settings, "with a custom evaluation each worker has scores of its own rows alone; unset both, or"
+              + " use one of XGBoost's metrics");
     }
   }
 
@@ -82,6 +93,7 @@ final class Fit<M extends Model<M>> {
       XgboostVersion version,
       RuntimeParams runtime,
       Surroundings surroundings,
+      GangAdmission.AdmittedGang admitted,
       Dataset<?> validated) {
     Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(validated);
     Dataset<?> evaluationSet = stock.preprocessedEvaluation();
@@ -93,7 +105,8 @@ final class Fit<M extends Model<M>> {
     MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
     Optional<DurableJob> durable = durable(settings, version, runtime, datasets);
     return DurableJob.during(
-        durable, () -> train(settings, version, runtime, surroundings, datasets, format, durable));
+        durable,
+        () -> train(settings, version, runtime, surroundings, admitted, datasets, format, durable));
   }
 
   private Optional<DurableJob> durable(
@@ -122,6 +135,7 @@ final class Fit<M extends Model<M>> {
       XgboostVersion version,
       RuntimeParams runtime,
       Surroundings surroundings,
+      GangAdmission.AdmittedGang admitted,
       List<Dataset<?>> datasets,
       MatrixPages format,
       Optional<DurableJob> durable) {
@@ -130,14 +144,16 @@ final class Fit<M extends Model<M>> {
       InputPreparation preparation =
           new InputPreparation(settings, dataset.sparkSession(), durable);
       int workers = runtime.numWorkers();
+      int most = admitted.bounds().max();
+      boolean isElastic = admitted.bounds().isElastic();
       PreparedInput rows = preparation.prepare("training", () -> datasets.get(0), workers, format);
       inputs.add(rows);
-      check("training", rows);
+      check("training", rows, most);
       if (datasets.size() > 1) {
         PreparedInput evaluation =
             preparation.prepare("evaluation", () -> datasets.get(1), workers, format);
         inputs.add(evaluation);
-        check("evaluation", evaluation);
+        check("evaluation", evaluation, most);
       }
       CheckpointRhythm rhythm =
           CheckpointRhythm.of(
@@ -145,15 +161,16 @@ final class Fit<M extends Model<M>> {
                   (int) settings.number(XgboostSettings.CHECKPOINT_ROUNDS),
                   rows.largestPartitionBytes())
               .withLogs(
-                  settings.number(CommonSettings.LOG_MEMORY), surroundings.mostRanksOfAnExecutor());
+                  settings.number(CommonSettings.LOG_MEMORY),
+                  surroundings.mostRanksOfAnExecutor(most));
       TrainingSpec spec =
-          new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
+          new TrainingSpec(isElastic ? 0 : workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())
               .custom(stock.objective(), stock.evaluation())
               .checkpointsOnNotice(surroundings.decommissions());
       DurableFolder folder = DurableJob.checkpoints(durable, inputs);
       byte[] result =
-          new GangJob(surroundings, settings, listeners, faults, folder)
+          new GangJob(surroundings, admitted, settings, listeners, faults, folder)
               .run(stock.matrices().of(inputs), inputs, new XgboostProgram(spec, folder));
       return TrainingResult.of(result);
     } finally {
@@ -162,12 +179,18 @@ final class Fit<M extends Model<M>> {
   }
 
   /** What XGBoost can't train on. */
-  private void check(String what, PreparedInput input) {
+  private void check(String what, PreparedInput input, int mostWorkers) {
     if (input.emptyPartition().isPresent()) {
       throw bad(
           "partition %d of the %s input is empty; every worker needs rows: use fewer workers, or"
               + " repartition the data",
           input.emptyPartition().getAsInt(), what);
+    }
+    if (input.rows() < mostWorkers) {
+      throw bad(
+          "the %s input has %d rows, but there may be %d workers (spark.rejoin.workers.max); every"
+              + " worker needs rows",
+          what, input.rows(), mostWorkers);
     }
     if (input.fromSparse() && !stock.takesSparse()) {
       throw bad(

@@ -8,7 +8,6 @@ import io.rejoin.settings.CommonSettings;
 import java.io.Serializable;
 import java.util.Collections;
 import java.util.Iterator;
-import java.util.function.IntFunction;
 
 /** A user's function as a rank of a gang. */
 final class FunctionProgram<T, M extends Serializable> implements GangProgram<T> {
@@ -26,26 +25,27 @@ final class FunctionProgram<T, M extends Serializable> implements GangProgram<T>
   }
 
   @Override
-  public Iterator<byte[]> run(GangTask gang, SparkTask task, IntFunction<RankInput<T>> inputs) {
+  public Iterator<byte[]> run(GangTask gang, SparkTask task, RankInputs<T> inputs) {
     gang.run(
         task,
         Agent.class,
         (job, secret, settings) ->
             Agent.open(job, secret, settings, DurableFolder.checkpoints(durable)),
-        agent ->
-            task.asRank(
-                gang, agent, rank -> run(gang, task, agent, rank, inputs.apply(rank.rank()))));
+        agent -> task.asRank(gang, agent, rank -> run(gang, task, agent, rank, inputs)));
     return Collections.emptyIterator();
   }
 
-  private void run(GangTask gang, SparkTask task, Agent agent, RankTask rank, RankInput<T> input) {
+  private void run(
+      GangTask gang, SparkTask task, Agent agent, RankTask rank, RankInputs<T> inputs) {
     new RankLoop(
             agent,
             rank,
             "a function on " + workers + " workers",
             gang.settings().number(CommonSettings.CALL_TIMEOUT),
             task)
-        .run(ranks -> ModelBytes.write(function.train(ranks, input)));
+        .run(
+            ranks ->
+                ModelBytes.write(function.train(ranks, inputs.of(rank.rank(), ranks.world()))));
   }
 
   @Override

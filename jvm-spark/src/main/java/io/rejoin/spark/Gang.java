@@ -45,14 +45,21 @@ final class Gang {
   private final String budget;
   private final String checkpointAdvice;
   private final Thread events;
-  private final boolean hasSpares;
+  private final WorldBounds bounds;
+  private final boolean givesRanks;
   private final SpotNotices notices;
   private volatile JavaFutureAction<?> stage;
   private volatile TrainingEvent end;
   private volatile boolean sparkIsDone;
   private volatile boolean letGo;
 
-  /** {@code budget} is for the errors of a job that needs more. */
+  /**
+   * A gang.
+   *
+   * @param budget for the errors of a job that needs more
+   * @param workers how many ranks it begins with
+   * @param givesRanks whether there may be tasks without a rank
+   */
   Gang(
       Tracker tracker,
       RunningJobs.RunningJob running,
@@ -61,15 +68,19 @@ final class Gang {
       Surroundings surroundings,
       String budget,
       GangProgram<?> program,
-      boolean hasSpares,
+      WorldBounds bounds,
+      int workers,
+      boolean givesRanks,
       boolean hasDurable) {
-    this.hasSpares = hasSpares;
+    this.bounds = bounds;
+    this.givesRanks = givesRanks;
     this.context = surroundings.context();
     this.tracker = tracker;
     this.registry = new SparkRegistry(surroundings, tracker, program.besideExecutor());
     this.notices =
         surroundings.decommissions()
-            ? new SpotNotices(surroundings, tracker, registry.facts(), hasDurable, this::tell)
+            ? new SpotNotices(
+                surroundings, workers, tracker, registry.facts(), hasDurable, this::tell)
             : null;
     this.running = running;
     this.tab = tab;
@@ -233,6 +244,12 @@ final class Gang {
           + " ("
           + surroundings.membersSetting()
           + ")"
+          + (bounds.isElastic()
+              ? "; "
+                  + bounds.min()
+                  + " workers are the fewest that it goes on with"
+                  + " (spark.rejoin.workers.min)"
+              : "")
           + (surroundings.excludes() ? "; " + EXCLUDING : "");
     }
     if (code.equals(RejoinException.Code.UNRECOVERABLE.name()) && !message.contains(budget)) {
@@ -262,16 +279,17 @@ final class Gang {
         return;
       }
     }
-    if (hasSpares && end != null && end.kind() == TrainingEvent.Kind.JOB_ENDED) {
-      letGoOfSpares();
+    if (givesRanks && end != null && end.kind() == TrainingEvent.Kind.JOB_ENDED) {
+      letGoOfTheOthers();
     }
   }
 
   /**
-   * All ranks have the end, and so has each spare that runs. One that Spark is about to start again
-   * has nothing to do any more, and one that was lost may be frozen: neither is waited for.
+   * All ranks have the end, and so has each task without a rank that runs. One that Spark is about
+   * to start again has nothing to do any more, and one that was lost may be frozen: neither is
+   * waited for.
    */
-  private void letGoOfSpares() {
+  private void letGoOfTheOthers() {
     while (!sparkIsDone) {
       if (registry.tasksThatRun() == 0) {
         letGo = true;

@@ -33,33 +33,50 @@ final class GangAdmission {
     }
   }
 
+  /** The same for a gang that always has so many workers. */
+  AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
+    return admit(context, WorldBounds.fixed(workers), settings);
+  }
+
   /**
    * Waits until a slot for each worker and each spare is free, counted against the other gangs, and
-   * takes them.
+   * takes them. A gang that may have fewer workers begins with those that there are slots for when
+   * all have been waited for long enough; and one that may have more takes as many as it may get.
    *
    * @throws RejoinException BAD_ARGUMENT when the cluster doesn't have so many slots in time;
    *     TIMED_OUT when other gangs don't end in time; CANCELLED when the thread is interrupted
    */
-  synchronized AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
-    int tasks = workers + (int) settings.number(SparkSettings.SPARES);
+  synchronized AdmittedGang admit(
+      SparkContext context, WorldBounds bounds, SettingValues settings) {
+    int spares = (int) settings.number(SparkSettings.SPARES);
+    int tasks = bounds.workers() + spares;
+    int least = bounds.min() + spares;
+    long patience = Math.min(bounds.timeoutMillis(), settings.number(SparkSettings.SLOTS_TIMEOUT));
     Object ticket = new Object();
     long queued = System.nanoTime();
     long since = queued;
+    long firstSince = -1;
     boolean logged = false;
     queue.add(ticket);
     try {
       while (true) {
         int slots = slots(context);
-        boolean enough = slots >= tasks;
-        if (enough && queue.peek() == ticket && taken + tasks <= slots) {
-          taken += tasks;
-          return new AdmittedGang(tasks);
+        int free = Math.min(slots - taken, tasks);
+        boolean enough = slots >= least;
+        if (queue.peek() == ticket) {
+          firstSince = firstSince < 0 ? millisSince(queued) : firstSince;
+          // In local mode no slots come.
+          boolean wasPatient =
+              millisSince(queued) - firstSince >= patience || (context.isLocal() && slots < tasks);
+          if (free == tasks || (free >= least && wasPatient)) {
+            return admitted(bounds, free, spares);
+          }
         }
         if (enough) {
           since = System.nanoTime();
         } else if (context.isLocal()
             || millisSince(since) > settings.number(SparkSettings.SLOTS_TIMEOUT)) {
-          throw tooFew(context, workers, slots, settings);
+          throw tooFew(context, bounds, slots, settings);
         }
         if (millisSince(queued) > settings.number(SparkSettings.QUEUE_TIMEOUT)) {
           throw tooLate(tasks, slots, settings);
@@ -85,6 +102,21 @@ final class GangAdmission {
       queue.remove(ticket);
       notifyAll();
     }
+  }
+
+  private AdmittedGang admitted(WorldBounds bounds, int free, int spares) {
+    int workers = free - spares;
+    if (workers < bounds.workers()) {
+      LOG.warn(
+          "there are slots for {} of {} workers; the training begins with these, and grows when"
+              + " there are more (spark.rejoin.elastic.timeout)",
+          workers,
+          bounds.workers());
+    }
+    // What comes is its, too, up to the most that it may have.
+    int tasks = bounds.isElastic() ? bounds.max() : free;
+    taken += tasks;
+    return new AdmittedGang(bounds, workers, tasks);
   }
 
   /** How many gangs wait. */
@@ -119,7 +151,8 @@ final class GangAdmission {
   }
 
   private static RejoinException tooFew(
-      SparkContext context, int workers, int slots, SettingValues settings) {
+      SparkContext context, WorldBounds bounds, int slots, SettingValues settings) {
+    int workers = bounds.min();
     long spares = settings.number(SparkSettings.SPARES);
     String waited =
         String.format(
@@ -130,13 +163,15 @@ final class GangAdmission {
         RejoinException.Code.BAD_ARGUMENT,
         String.format(
             Locale.ROOT,
-            "%d workers must train at the same time%s, but %s has %d slots%s; set numWorkers to at"
-                + " most %d, or %s",
+            "%d workers must train at the same time%s%s, but %s has %d slots%s; set %s to at most"
+                + " %d, or %s",
             workers,
+            bounds.isElastic() ? " (spark.rejoin.workers.min)" : "",
             spares == 0 ? "" : " and " + spares + " spares stand by (spark.rejoin.spares)",
             context.master(),
             slots,
             context.isLocal() ? "" : waited,
+            bounds.isElastic() ? "that" : "numWorkers",
             Math.max(1, slots - spares),
             context.isLocal()
                 ? "use local[" + (workers + spares) + ",4]"
@@ -153,18 +188,32 @@ final class GangAdmission {
 
   /** The task slots of one admitted gang, until it is closed. */
   final class AdmittedGang implements AutoCloseable {
-    private int workers;
+    private final WorldBounds bounds;
+    private final int workers;
+    private int tasks;
 
-    private AdmittedGang(int workers) {
+    private AdmittedGang(WorldBounds bounds, int workers, int tasks) {
+      this.bounds = bounds;
       this.workers = workers;
+      this.tasks = tasks;
+    }
+
+    /** How many workers it may have while it trains. */
+    WorldBounds bounds() {
+      return bounds;
+    }
+
+    /** How many workers it begins with. */
+    int workers() {
+      return workers;
     }
 
     /** Lets the next gang in. */
     @Override
     public void close() {
       synchronized (GangAdmission.this) {
-        taken -= workers;
-        workers = 0;
+        taken -= tasks;
+        tasks = 0;
         GangAdmission.this.notifyAll();
       }
     }

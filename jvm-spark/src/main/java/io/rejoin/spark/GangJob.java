@@ -35,18 +35,24 @@ final class GangJob {
   private final Listeners listeners;
   private final Faults faults;
   private final DurableFolder durable;
+  private final WorldBounds bounds;
+  private final int workers;
 
   /**
    * A training.
    *
+   * @param admitted how many workers it begins with, and may have later
    * @param durable what the job goes on from if there is something; null for none
    */
   GangJob(
       Surroundings surroundings,
+      GangAdmission.AdmittedGang admitted,
       SettingValues settings,
       Listeners listeners,
       Faults faults,
       DurableFolder durable) {
+    this.bounds = admitted.bounds();
+    this.workers = admitted.workers();
     this.durable = durable;
     this.surroundings = surroundings;
     this.settings = settings;
@@ -78,7 +84,7 @@ final class GangJob {
         JobRecorder tab =
             LiveTab.begin(surroundings.context(), job, facts(inputs, program.rounds()))) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
-      GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), spares());
+      GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), tasks());
       return new Gang(
               tracker,
               running,
@@ -87,7 +93,9 @@ final class GangJob {
               surroundings,
               budget,
               program,
-              spares() > 0,
+              bounds,
+              workers,
+              tasks() > 0,
               durable != null)
           .run(stage.apply(gang));
     }
@@ -96,7 +104,8 @@ final class GangJob {
   private Tracker open(JobId job, Secret secret) {
     SparkContext context = surroundings.context();
     Tracker.Settings trackerSettings =
-        new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerBinds()))
+        bounds
+            .over(new Tracker.Settings(workers, GangTask.address(surroundings.trackerBinds())))
             .with(settings)
             .name(context.appName())
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
@@ -122,7 +131,6 @@ final class GangJob {
 
   /** Returns what it logs, for the error of a job that needs more. */
   private String sayWhatCanBeSurvived(JobId job, List<PreparedInput> inputs) {
-    int workers = surroundings.workers();
     long bytes = bytes(inputs);
     int deaths = surroundings.deathsRetried();
     String budget =
@@ -151,6 +159,14 @@ final class GangJob {
           job.brief(),
           spares());
     }
+    if (bounds.isElastic()) {
+      LOG.info(
+          "job {}: the number of workers may change, from {} (spark.rejoin.workers.min) to {}"
+              + " (spark.rejoin.workers.max)",
+          job.brief(),
+          bounds.min(),
+          bounds.max());
+    }
     if (!surroundings.context().isLocal() && !surroundings.decommissions()) {
       LOG.info(
           "job {}: spark.decommission.enabled is off: an executor that is told of its end in time"
@@ -161,7 +177,6 @@ final class GangJob {
   }
 
   private String deathsAtOnce(List<PreparedInput> inputs) {
-    int workers = surroundings.workers();
     int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(workers);
     return atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce);
   }
@@ -173,7 +188,7 @@ final class GangJob {
   /** What the tab in Spark's web UI shows of the job besides its events; never a secret. */
   private Map<String, String> facts(List<PreparedInput> inputs, int rounds) {
     Map<String, String> facts = new LinkedHashMap<>();
-    facts.put("ranks", String.valueOf(surroundings.workers()));
+    facts.put("ranks", String.valueOf(workers));
     facts.put("spares", String.valueOf(spares()));
     facts.put("rounds", String.valueOf(rounds));
     facts.put("page_bytes", String.valueOf(bytes(inputs)));
@@ -188,8 +203,7 @@ final class GangJob {
 
   private RunningJobs.RunningJob running(JobId job, List<PreparedInput> inputs, int rounds) {
     SparkContext context = surroundings.context();
-    return RunningJobs.of(context)
-        .begin(context, job, surroundings.workers(), rounds, bytes(inputs));
+    return RunningJobs.of(context).begin(context, job, workers, rounds, bytes(inputs));
   }
 
   private static long bytes(List<PreparedInput> inputs) {
@@ -198,6 +212,11 @@ final class GangJob {
 
   private int spares() {
     return (int) settings.number(SparkSettings.SPARES);
+  }
+
+  /** How many there are, if they ask for ranks; 0 if each has its own. */
+  private int tasks() {
+    return SparkSettings.givesRanks(settings) ? bounds.max() + spares() : 0;
   }
 
   /** The hosts of the executors that the session has now. */

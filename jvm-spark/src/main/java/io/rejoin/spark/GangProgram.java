@@ -3,7 +3,6 @@ package io.rejoin.spark;
 import io.rejoin.GangTask;
 import java.io.Serializable;
 import java.util.Iterator;
-import java.util.function.IntFunction;
 
 /** What each rank of a gang does in its task: from joining to the job's end, or to a failure. */
 interface GangProgram<T> extends Serializable {
@@ -12,7 +11,7 @@ interface GangProgram<T> extends Serializable {
    * What it returns goes to who reads the gang's partition in the same task; the result goes to the
    * tracker.
    */
-  Iterator<byte[]> run(GangTask gang, SparkTask task, IntFunction<RankInput<T>> inputs);
+  Iterator<byte[]> run(GangTask gang, SparkTask task, RankInputs<T> inputs);
 
   /** How many rounds are trained, at most; 0 where it is not known. */
   default int rounds() {

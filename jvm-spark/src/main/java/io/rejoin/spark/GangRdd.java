@@ -14,38 +14,43 @@ import scala.reflect.ClassTag$;
 
 /**
  * The gang: one partition per rank, and one for each spare, whose task reads the partition of the
- * rank that it is given. An RDD of its own and not a function over one, because after a rollback a
- * rank reads its partition again within the same task. Its rows are for a process beside the task,
- * if the program has one; the result goes to the tracker.
+ * rank that it is given. Where the world may change it has as many as there may be ranks, and a
+ * task reads its rank's share of all rows, anew in each world. An RDD of its own and not a function
+ * over one, because after a rollback a rank reads its partition again within the same task. Its
+ * rows are for a process beside the task, if the program has one; the result goes to the tracker.
  */
 final class GangRdd<T> extends RDD<byte[]> {
   private static final long serialVersionUID = 1L;
 
   private final RDD<T> rows;
 
-  /** What each rank reads; empty in a gang without spares, whose tasks get their own from Spark. */
+  /**
+   * The partitions of the rows; empty in a gang whose tasks have ranks of their own, and get theirs
+   * from Spark.
+   */
   private final Partition[] splits;
 
   private final GangTask gang;
   private final GangProgram<T> program;
   private final ArrayList<String> hosts;
-  private final int spares;
+  private final int tasks;
 
   /**
    * A gang.
    *
-   * @param rows what the program reads, one partition for each rank
+   * @param rows what the program reads, one partition for each rank of a fixed world; a share
+   *     ({@link DerivedRdd.Share}) takes their place in another one
    * @param hosts where executors are
-   * @param spares so many tasks more than ranks
+   * @param tasks how many there are, if they ask for ranks; 0 if each has its own
    */
-  GangRdd(RDD<T> rows, GangTask gang, GangProgram<T> program, List<String> hosts, int spares) {
+  GangRdd(RDD<T> rows, GangTask gang, GangProgram<T> program, List<String> hosts, int tasks) {
     super(
         rows.context(),
         ScalaCollections.list(Collections.singletonList(new OwnPartition<>(rows))),
         tag());
     this.rows = rows;
-    this.spares = spares;
-    this.splits = spares == 0 ? new Partition[0] : rows.partitions();
+    this.tasks = tasks;
+    this.splits = tasks == 0 ? new Partition[0] : rows.partitions();
     this.gang = gang;
     this.program = program;
     this.hosts = new ArrayList<>(hosts);
@@ -54,19 +59,14 @@ final class GangRdd<T> extends RDD<byte[]> {
   @Override
   public scala.collection.Iterator<byte[]> compute(Partition split, TaskContext context) {
     return ScalaCollections.scala(
-        program.run(
-            gang,
-            new SparkTask(context),
-            rank -> new RankInput<>(rows, spares == 0 ? split : splits[rank], context)));
+        program.run(gang, new SparkTask(context), new Inputs<>(rows, split, splits, context)));
   }
 
   @Override
   public Partition[] getPartitions() {
-    return spares == 0
+    return tasks == 0
         ? rows.partitions()
-        : IntStream.range(0, splits.length + spares)
-            .mapToObj(Member::new)
-            .toArray(Partition[]::new);
+        : IntStream.range(0, tasks).mapToObj(Member::new).toArray(Partition[]::new);
   }
 
   /**
@@ -83,7 +83,34 @@ final class GangRdd<T> extends RDD<byte[]> {
     return ClassTag$.MODULE$.apply(byte[].class);
   }
 
-  /** A task of a gang with spares, by its number. */
+  /** Of one task. */
+  private static final class Inputs<T> implements RankInputs<T> {
+    private final RDD<T> rows;
+    private final Partition own;
+    private final Partition[] all;
+    private final TaskContext context;
+
+    Inputs(RDD<T> rows, Partition own, Partition[] all, TaskContext context) {
+      this.rows = rows;
+      this.own = own;
+      this.all = all;
+      this.context = context;
+    }
+
+    @Override
+    public RankInput<T> of(int rank) {
+      return new RankInput<>(rows, all.length == 0 ? own : all[rank], context);
+    }
+
+    @Override
+    public RankInput<T> of(int rank, int world) {
+      return all.length == 0 || world == all.length
+          ? of(rank)
+          : new RankInput<>(rows, new DerivedRdd.Share(rank, world, all), context);
+    }
+  }
+
+  /** A task that asks for its rank, by its number. */
   private static final class Member implements Partition {
     private static final long serialVersionUID = 1L;
 
@@ -109,7 +136,7 @@ final class GangRdd<T> extends RDD<byte[]> {
     }
   }
 
-  /** Each rank's own task has its partition for a parent; which one a spare will read is open. */
+  /** A task may read the partition of its number; which one another task will read is open. */
   private static final class OwnPartition<T> extends NarrowDependency<T> {
     private static final long serialVersionUID = 1L;
 

@@ -165,7 +165,7 @@ final class Moves {
     }
   }
 
-  private final int world;
+  private int world;
   private final boolean hasDurable;
   private final Map<Integer, Integer> versions = new TreeMap<>();
   private final Set<String> known = new HashSet<>();
@@ -186,7 +186,7 @@ final class Moves {
 
   private String waitsFor = "";
 
-  /** Of a job of so many ranks, with a durable folder or without. */
+  /** Of a job that begins with so many ranks, with a durable folder or without. */
   Moves(int world, boolean hasDurable) {
     this.world = world;
     this.hasDurable = hasDurable;
@@ -212,6 +212,14 @@ final class Moves {
   void rolledBack(int version) {
     versions.clear();
     newest = version;
+    after = -1;
+    isUsed = true;
+  }
+
+  /** All ranks start again, as so many, from the newest version that is held. */
+  void resized(int ranks) {
+    world = ranks;
+    versions.clear();
     after = -1;
     isUsed = true;
   }

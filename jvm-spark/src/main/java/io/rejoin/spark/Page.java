@@ -88,7 +88,11 @@ final class Page {
   }
 
   boolean has(int flag) {
-    return (bytes.get(7) & flag) != 0;
+    return (flags() & flag) != 0;
+  }
+
+  int flags() {
+    return bytes.get(7);
   }
 
   int rows() {

@@ -47,6 +47,10 @@ final class PreparedInput implements AutoCloseable {
     return stored.partitions().stream().mapToLong(PartitionPages::bytes).max().orElse(0);
   }
 
+  long rows() {
+    return stored.partitions().stream().mapToLong(PartitionPages::rows).sum();
+  }
+
   long bytes() {
     return stored.partitions().stream().mapToLong(PartitionPages::bytes).sum();
   }

@@ -18,16 +18,12 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.StructType;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What Python's {@code rejoin.spark} calls on the driver, and nobody else: a gang whose ranks are
  * the Python workers of its tasks.
  */
 public final class PythonGang {
-  private static final Logger LOG = LoggerFactory.getLogger(PythonGang.class);
-
   private final Surroundings surroundings;
   private final SettingValues settings;
   private final String checkpointAdvice;
@@ -82,6 +78,7 @@ public final class PythonGang {
       PythonOutput output) {
     SettingValues settings = SparkSettings.of(session);
     refuseWhatPythonLacks(settings);
+    WorldBounds.refuse(settings, "trainings whose ranks are in Python workers have a fixed one; unset both");
     Listeners listeners = Listeners.of(settings, output);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
@@ -107,12 +104,11 @@ public final class PythonGang {
     int workers = surroundings.workers();
     try (GangAdmission.AdmittedGang admittedGang =
         GangAdmission.of(context).admit(context, workers, settings)) {
-      LOG.debug("{} admitted", admittedGang);
       RDD<byte[]> none =
           JavaSparkContext.fromSparkContext(context)
               .<byte[]>parallelize(Collections.emptyList(), workers)
               .rdd();
-      return run(none, Collections.emptyList());
+      return run(admittedGang, none, Collections.emptyList());
     }
   }
 
@@ -127,15 +123,18 @@ public final class PythonGang {
             GangAdmission.of(context).admit(context, workers, settings);
         PreparedInput input =
             preparation.prepare("training", () -> divided, workers, new SparkRowPages(schema))) {
-      LOG.debug("{} admitted", admittedGang);
-      return run(arrowBatches(preparation.frame(input, schema)), Collections.singletonList(input));
+      return run(
+          admittedGang,
+          arrowBatches(preparation.frame(input, schema)),
+          Collections.singletonList(input));
     }
   }
 
-  private byte[] run(RDD<byte[]> rows, List<PreparedInput> inputs) {
+  private byte[] run(
+      GangAdmission.AdmittedGang admittedGang, RDD<byte[]> rows, List<PreparedInput> inputs) {
     long most = inputs.stream().mapToLong(PreparedInput::largestPartitionBytes).max().orElse(0);
     PythonProgram program = new PythonProgram(checkpointAdvice, rounds, most);
-    return new GangJob(surroundings, settings, listeners, Faults.none(), null)
+    return new GangJob(surroundings, admittedGang, settings, listeners, Faults.none(), null)
         .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }
 

@@ -8,7 +8,6 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.IntFunction;
 
 /**
  * A rank that trains in the task's Python worker: it gets what it joins with (the launch record,
@@ -39,8 +38,7 @@ final class PythonProgram implements GangProgram<byte[]> {
   }
 
   @Override
-  public Iterator<byte[]> run(
-      GangTask gang, SparkTask task, IntFunction<RankInput<byte[]>> inputs) {
+  public Iterator<byte[]> run(GangTask gang, SparkTask task, RankInputs<byte[]> inputs) {
     Optional<RankTask> given = task.givenRank(gang);
     if (given.isEmpty()) {
       return Collections.emptyIterator(); // the job is over, and its worker has nothing to do
@@ -54,7 +52,7 @@ final class PythonProgram implements GangProgram<byte[]> {
                 String.valueOf(gang.settings().number(XgboostSettings.CHECKPOINT_ROUNDS)),
             "checkpoint.bytes.per.round", String.valueOf(bytesPerRound));
     byte[] launch = gang.launchRecord(task, task.own(gang), more);
-    Iterator<byte[]> rows = inputs.apply(rank).iterator();
+    Iterator<byte[]> rows = inputs.of(rank).iterator();
     Iterator<byte[]> first = Collections.singletonList(launch).iterator();
     return new Iterator<byte[]>() {
       @Override

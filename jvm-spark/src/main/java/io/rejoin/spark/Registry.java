@@ -263,6 +263,17 @@ final class Registry {
         .change(State.JOINED, "as rank " + rank + " on executor " + executor, at);
   }
 
+  /** All tasks that have a rank join again, as other ranks of another world. */
+  synchronized void worldChanged() {
+    tasks.values().stream()
+        .filter(one -> one.state == State.JOINED)
+        .forEach(
+            one -> {
+              one.state = State.STARTED;
+              one.rank = -1;
+            });
+  }
+
   /** The tracker has declared a rank lost. */
   synchronized Optional<String> rankLost(int rank, String executor, String why, long at) {
     return tasks.values().stream()

@@ -14,8 +14,6 @@ import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.types.StructType;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Any training in lock step on the tasks of a plain stage, so that the death of an executor or a
@@ -36,8 +34,6 @@ import org.slf4j.LoggerFactory;
  * path.
  */
 public final class RejoinSpark {
-  private static final Logger LOG = LoggerFactory.getLogger(RejoinSpark.class);
-
   private RejoinSpark() {}
 
   /** {@link #train(Dataset, int, RankFunction, Options)} without options. */
@@ -51,7 +47,8 @@ public final class RejoinSpark {
    * partitions, by {@code repartition} where it has fewer), and what each one gets is stored once,
    * in copies on several executors, so that a restarted rank reads the same rows in the same order.
    *
-   * @param workers how many tasks train; all of them run at once, a slot each
+   * @param workers how many tasks train; all of them run at once, a slot each. How many it may
+   *     become while they train, {@code spark.rejoin.workers.min} and {@code .max} say
    * @param function what each rank does, and how it goes on after a death
    * @return the model that all ranks have returned
    * @throws io.rejoin.RejoinException with the reason when it can't be done: BAD_ARGUMENT and
@@ -68,12 +65,16 @@ public final class RejoinSpark {
     Surroundings surroundings = new Surroundings(dataset.sparkSession().sparkContext(), workers);
     surroundings.check("the number of workers");
     refuseUnsendable(function);
+    WorldBounds bounds =
+        WorldBounds.of(
+            settings, surroundings.context().getConf(), workers, "the number of workers");
     return new Beginnings(settings, surroundings, options.faults)
         .train(
             beginning ->
                 train(
                     beginning.again() ? replanned(dataset) : dataset,
                     surroundings,
+                    bounds,
                     settings,
                     function,
                     listeners,
@@ -84,6 +85,7 @@ public final class RejoinSpark {
   private static <T, M extends Serializable> M train(
       Dataset<T> dataset,
       Surroundings surroundings,
+      WorldBounds bounds,
       SettingValues settings,
       RankFunction<T, M> function,
       Listeners listeners,
@@ -92,8 +94,7 @@ public final class RejoinSpark {
     int workers = surroundings.workers();
     StructType schema = dataset.schema();
     try (GangAdmission.AdmittedGang admittedGang =
-        GangAdmission.of(context).admit(context, workers, settings)) {
-      LOG.debug("{} admitted", admittedGang);
+        GangAdmission.of(context).admit(context, bounds, settings)) {
       Optional<DurableJob> durable =
           DurableJob.of(context, settings, workers, List.of(), List.of(dataset), false);
       InputPreparation preparation =
@@ -110,7 +111,8 @@ public final class RejoinSpark {
                         new SparkRowPages(schema))) {
                   List<PreparedInput> inputs = Collections.singletonList(input);
                   DurableFolder folder = DurableJob.checkpoints(durable, inputs);
-                  return new GangJob(surroundings, settings, listeners, faults, folder)
+                  return new GangJob(
+                          surroundings, admittedGang, settings, listeners, faults, folder)
                       .run(
                           preparation.frame(input, schema).as(dataset.encoder()).toJavaRDD().rdd(),
                           inputs,

@@ -110,7 +110,7 @@ final class RunningJobs {
   final class RunningJob implements AutoCloseable {
     private final JobTotals totals = new JobTotals();
     private final String job;
-    private final int ranks;
+    private volatile int ranks;
     private final int rounds;
     private final long pageBytes;
     private final Optional<ConsoleProgress> console;
@@ -129,6 +129,9 @@ final class RunningJobs {
     void accept(TrainingEvent event) {
       totals.accept(event);
       hasModel |= event.kind() == TrainingEvent.Kind.JOB_ENDED;
+      if (event.kind() == TrainingEvent.Kind.RESIZED) {
+        ranks = (int) event.number("world");
+      }
     }
 
     int ranks() {

@@ -135,6 +135,9 @@ final class SparkRegistry extends SparkListener {
                 executor(event),
                 now()));
         break;
+      case RESIZED:
+        registry.worldChanged();
+        break;
       case RANK_LOST:
         int lost = (int) event.number("rank");
         log(registry.rankLost(lost, executor(event), event.text("reason"), now()));

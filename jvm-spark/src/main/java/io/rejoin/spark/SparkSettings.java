@@ -79,6 +79,48 @@ final class SparkSettings {
                   + " again is the next spare ([above](#warm-spares))")
           .toTracker("spares");
 
+  /** More than anybody has slots for. */
+  static final int MOST_WORKERS = 100_000;
+
+  static final Setting WORKERS_MIN =
+      Setting.of(
+              "workers.min",
+              SettingType.integer(0, MOST_WORKERS),
+              "0",
+              "the fewest workers that a training goes on with when others are lost and no slots"
+                  + " are had for them ([above](#more-or-fewer-workers)); 0 where it isn't set")
+          .withDefault(
+              "0",
+              "none; if `spark.rejoin.workers.max` is set, what"
+                  + " `spark.dynamicAllocation.minExecutors` have slots for, or all workers");
+
+  static final Setting WORKERS_MAX =
+      Setting.of(
+              "workers.max",
+              SettingType.integer(0, MOST_WORKERS),
+              "0",
+              "the most workers that it grows to when slots come; so many tasks are started, and"
+                  + " those without a slot wait for one; 0 where it isn't set")
+          .withDefault(
+              "0",
+              "none; if `spark.rejoin.workers.min` is set, what"
+                  + " `spark.dynamicAllocation.maxExecutors` have slots for, or all workers");
+
+  static final Setting ELASTIC_TIMEOUT =
+      Setting.of(
+          "elastic.timeout",
+          SettingType.TIME,
+          "30s",
+          "with one of these: how long slots for all workers, or for one that is lost, are waited"
+              + " for before a training goes on with fewer");
+
+  static final Setting RESIZE_INTERVAL =
+      Setting.of(
+          "resize.interval",
+          SettingType.TIME_OR_NONE,
+          "10s",
+          "with one of these: how long the number of workers doesn't grow after it has changed");
+
   static final Setting SLOTS_TIMEOUT =
       Setting.of("slots.timeout", SettingType.TIME, "60s", "how long a fit waits for executors");
 
@@ -136,6 +178,10 @@ final class SparkSettings {
                       + " the other ranks, restarts of theirs included, before the task fails with"
                       + " `TIMED_OUT`"),
               SPARES,
+              WORKERS_MIN,
+              WORKERS_MAX,
+              ELASTIC_TIMEOUT,
+              RESIZE_INTERVAL,
               SLOTS_TIMEOUT,
               QUEUE_TIMEOUT,
               CommonSettings.TRACKER_PORTS.withMeaning(
@@ -160,6 +206,11 @@ final class SparkSettings {
               CommonSettings.LOG_LEVEL));
 
   private SparkSettings() {}
+
+  /** Whether the tracker says which rank a task is, because there may be more tasks than ranks. */
+  static boolean givesRanks(SettingValues settings) {
+    return settings.number(SPARES) > 0 || WorldBounds.areSet(settings);
+  }
 
   /** What is set in a session, or was for its application. */
   static SettingValues of(SparkSession session) {

@@ -15,7 +15,7 @@ import org.apache.spark.util.TaskCompletionListener;
 
 /**
  * A task of the gang on its Spark executor. Its rank is the number of its partition, or, in a gang
- * with spares, what it is given.
+ * with spares or whose world may change, what it is given.
  */
 final class SparkTask implements GangTask.Place {
   private final TaskContext context;
@@ -25,9 +25,12 @@ final class SparkTask implements GangTask.Place {
     this.context = context;
   }
 
-  /** Trains as the rank that it is, or is given; returns at once when the job is over before. */
+  /**
+   * Trains as the rank that it is, or is given, also if that becomes another one; returns at once
+   * when the job is over before.
+   */
   void asRank(GangTask gang, ProcessAgent agent, Consumer<RankTask> training) {
-    if (gang.settings().number(SparkSettings.SPARES) == 0) {
+    if (!SparkSettings.givesRanks(gang.settings())) {
       training.accept(own(gang));
     } else {
       agent.asRank(own(gang), this, training);
@@ -40,7 +43,7 @@ final class SparkTask implements GangTask.Place {
    */
   Optional<RankTask> givenRank(GangTask gang) {
     RankTask own = own(gang);
-    if (gang.settings().number(SparkSettings.SPARES) == 0) {
+    if (!SparkSettings.givesRanks(gang.settings())) {
       return Optional.of(own);
     }
     AtomicReference<Optional<RankTask>> given = new AtomicReference<>();

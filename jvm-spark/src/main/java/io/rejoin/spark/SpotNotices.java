@@ -43,11 +43,13 @@ final class SpotNotices {
   /**
    * Of a gang.
    *
+   * @param workers how many ranks it begins with
    * @param hasDurable whether its checkpoints are written to a durable folder
    * @param events what listeners are to get
    */
   SpotNotices(
       Surroundings surroundings,
+      int workers,
       Tracker tracker,
       Registry registry,
       boolean hasDurable,
@@ -57,7 +59,7 @@ final class SpotNotices {
     this.registry = registry;
     this.events = events;
     this.hasDurable = hasDurable;
-    this.moves = new Moves(surroundings.workers(), hasDurable);
+    this.moves = new Moves(workers, hasDurable);
     this.job = tracker.job().brief();
   }
 
@@ -75,6 +77,9 @@ final class SpotNotices {
         break;
       case ROLLED_BACK:
         moves.rolledBack((int) event.number("version"));
+        break;
+      case RESIZED:
+        moves.resized((int) event.number("world"));
         break;
       default:
         return;

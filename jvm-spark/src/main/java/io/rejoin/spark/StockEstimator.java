@@ -118,6 +118,11 @@ final class StockEstimator {
     return evaluation.isDefined() ? (Dataset<?>) estimator.preprocess(evaluation.get())._1() : null;
   }
 
+  /** Whether rows are ranked within query groups. */
+  boolean ranks() {
+    return predictor.hasParam("groupCol") && predictor.isDefined(predictor.getParam("groupCol"));
+  }
+
   RuntimeParams runtime(boolean local) {
     return estimator.getRuntimeParameters(local, estimator.getRuntimeParameters$default$2());
   }

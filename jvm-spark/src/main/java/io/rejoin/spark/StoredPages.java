@@ -32,13 +32,22 @@ final class StoredPages {
         new DerivedRdd<>(
             byte[].class,
             Collections.singletonList(made),
-            (split, context) -> {
-              PartitionPages wanted = expected.get(split.index());
-              Partition source = split.of(0);
-              return store == null
-                  ? new Reading(wanted, made.iterator(source, context))
-                  : new Reading(wanted, store, source, context);
-            });
+            (split, context) ->
+                split instanceof DerivedRdd.Share
+                    ? new SharedReading(made, store, expected, (DerivedRdd.Share) split, context)
+                    : reading(made, store, expected.get(split.index()), split, context));
+  }
+
+  private static Reading reading(
+      RDD<byte[]> made,
+      PageStore store,
+      PartitionPages wanted,
+      DerivedRdd.Split split,
+      TaskContext context) {
+    Partition source = split.of(0);
+    return store == null
+        ? new Reading(wanted, made.iterator(source, context))
+        : new Reading(wanted, store, source, context);
   }
 
   /** Those of an RDD that verifies them itself. */
@@ -60,6 +69,56 @@ final class StoredPages {
     return Collections.unmodifiableList(partitions);
   }
 
+  /** A rank's share of all partitions, one run of pages after the other. */
+  private static final class SharedReading implements Iterator<byte[]> {
+    private final RDD<byte[]> made;
+    private final PageStore store;
+    private final List<PartitionPages> expected;
+    private final DerivedRdd.Share share;
+    private final TaskContext context;
+    private final Iterator<Shares.Run> runs;
+    private Shares.Run run;
+    private Reading reading;
+    private int page;
+
+    SharedReading(
+        RDD<byte[]> made,
+        PageStore store,
+        List<PartitionPages> expected,
+        DerivedRdd.Share share,
+        TaskContext context) {
+      this.made = made;
+      this.store = store;
+      this.expected = expected;
+      this.share = share;
+      this.context = context;
+      this.runs = Shares.of(expected, share.rank(), share.world()).iterator();
+    }
+
+    @Override
+    public boolean hasNext() {
+      return reading != null || runs.hasNext();
+    }
+
+    @Override
+    public byte[] next() {
+      if (reading == null) {
+        run = runs.next();
+        PartitionPages wanted = expected.get(run.partition());
+        reading = reading(made, store, wanted, share.partition(run.partition()), context);
+        page = run.firstPage();
+        reading.beginAt(page);
+      }
+      byte[] rows = run.rows(page, reading.next());
+      if (page++ == run.lastPage()) {
+        // Says so if there are more pages than there have to be.
+        reading.hasNext();
+        reading = null;
+      }
+      return rows;
+    }
+  }
+
   /** From the store, page by page; from the first one on that is lost, made anew. */
   private static final class Reading implements Iterator<byte[]> {
     private final PartitionPages expected;
@@ -79,6 +138,15 @@ final class StoredPages {
     Reading(PartitionPages expected, scala.collection.Iterator<byte[]> made) {
       this(expected, null, null, null);
       this.made = ScalaCollections.iterator(made);
+    }
+
+    /** Leaves out the pages before this one. */
+    void beginAt(int page) {
+      while (made != null && next < page) {
+        verified();
+        next++;
+      }
+      next = page;
     }
 
     @Override

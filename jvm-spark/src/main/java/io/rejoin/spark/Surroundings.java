@@ -99,11 +99,13 @@ final class Surroundings {
     return matcher.matches() ? Math.max(0, Integer.parseInt(matcher.group(1)) - 1) : 0;
   }
 
-  /** How many ranks may share an executor: as many as it has slots, where that is known. */
-  int mostRanksOfAnExecutor() {
+  /**
+   * How many of so many ranks may share an executor: as many as it has slots, where that is known.
+   */
+  int mostRanksOfAnExecutor(int ranks) {
     int cores = context.isLocal() ? 0 : conf.getInt("spark.executor.cores", 0);
     int slots = cores / Math.max(1, conf.getInt("spark.task.cpus", 1));
-    return slots < 1 ? workers : Math.min(workers, slots);
+    return slots < 1 ? ranks : Math.min(ranks, slots);
   }
 
   /** Whether Spark tries a task no more where it has failed. */

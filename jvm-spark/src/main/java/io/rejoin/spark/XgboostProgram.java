@@ -7,7 +7,6 @@ import io.rejoin.xgboost.TrainingSpec;
 import io.rejoin.xgboost.XgboostAgent;
 import java.util.Collections;
 import java.util.Iterator;
-import java.util.function.IntFunction;
 
 /** XGBoost's training loop as a rank of a gang, which reads the rank's matrices. */
 final class XgboostProgram implements GangProgram<Matrices> {
@@ -23,8 +22,7 @@ final class XgboostProgram implements GangProgram<Matrices> {
   }
 
   @Override
-  public Iterator<byte[]> run(
-      GangTask gang, SparkTask task, IntFunction<RankInput<Matrices>> inputs) {
+  public Iterator<byte[]> run(GangTask gang, SparkTask task, RankInputs<Matrices> inputs) {
     gang.run(
         task,
         XgboostAgent.class,
@@ -36,7 +34,8 @@ final class XgboostProgram implements GangProgram<Matrices> {
                 agent,
                 rank ->
                     new TrainingLoop(agent, spec)
-                        .run(rank, () -> inputs.apply(rank.rank()).iterator().next(), task)));
+                        .run(
+                            rank, world -> inputs.of(rank.rank(), world).iterator().next(), task)));
     return Collections.emptyIterator();
   }
 

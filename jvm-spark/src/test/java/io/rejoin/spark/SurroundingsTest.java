@@ -64,7 +64,7 @@ class SurroundingsTest {
 
   @Test
   void without_a_number_of_cores_all_ranks_may_be_on_one_executor() {
-    assertEquals(2, surroundings().mostRanksOfAnExecutor());
+    assertEquals(2, surroundings().mostRanksOfAnExecutor(2));
   }
 
   @Test

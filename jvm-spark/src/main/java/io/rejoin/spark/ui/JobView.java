@@ -138,6 +138,10 @@ final class JobView {
       case ROLLED_BACK:
         note(at, event.sentence("all ranks go back to version {version}: {reason}"));
         return true;
+      case RESIZED:
+        resized((int) event.number("world"), at);
+        note(at, event.sentence("there are {world} ranks from now on: {reason}"));
+        return true;
       case SPARE_TOOK:
         note(at, event.sentence("a spare on executor {executor} takes rank {rank}: {reason}"));
         return true;
@@ -165,6 +169,16 @@ final class JobView {
         return true;
       default:
         return false;
+    }
+  }
+
+  /** All join again, as other ranks. */
+  private void resized(int world, long at) {
+    open.values().forEach(one -> one.cut(at));
+    open.clear();
+    ranks.clear();
+    for (int rank = 0; rank < world; rank++) {
+      ranks.put(rank, new RankView(rank, at));
     }
   }
 

@@ -8,14 +8,16 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
  * A real standalone Spark cluster on this machine, from the jars of the class path alone or from a
- * distribution as it is unpacked: one master and one worker, each in a process of its own; the
- * worker starts the executors, again each in a process of its own, and replaces those that die.
+ * distribution as it is unpacked: one master and one worker, or more that stand for hosts, each in
+ * a process of its own; a worker starts the executors, again each in a process of its own, and
+ * replaces those that die.
  *
  * <p>Nothing outlives it: {@link #close} ends every process that carries the cluster's mark, a
  * shutdown hook calls it, and should this process be killed outright, the {@link Leash} ends master
@@ -34,7 +36,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
   private final Thread hook = new Thread(this::close, "cluster-shutdown");
   private final String scalaVersion;
   private JavaProcess master;
-  private JavaProcess worker;
+  private final List<JavaProcess> workers = new CopyOnWriteArrayList<>();
   private String address;
   private boolean closed;
 
@@ -89,9 +91,15 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
             "0");
     master.start(work.file("master.out.log"));
     address = await(master, work.file("master.log"), MASTER).group(1);
-    worker =
+    addWorker(slots);
+  }
+
+  /** Starts one more worker, with so many slots, and waits until the master knows it. */
+  public synchronized void addWorker(int slots) throws IOException {
+    String name = workers.isEmpty() ? "worker" : "worker" + workers.size();
+    JavaProcess worker =
         child(
-            "worker",
+            name,
             "org.apache.spark.deploy.worker.Worker",
             "--host",
             "127.0.0.1",
@@ -107,8 +115,9 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
             "--work-dir",
             work.folder("executors").toString(),
             address);
-    worker.start(work.file("worker.out.log"));
-    await(worker, work.file("worker.log"), Pattern.compile(Pattern.quote(REGISTERED)));
+    workers.add(worker);
+    worker.start(work.file(name + ".out.log"));
+    await(worker, work.file(name + ".log"), Pattern.compile(Pattern.quote(REGISTERED)));
   }
 
   private JavaProcess child(String name, String main, String... arguments) throws IOException {
@@ -186,7 +195,21 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
 
   /** The process that starts executors. */
   public Process workerProcess() {
-    return worker.process();
+    return workers.get(0).process();
+  }
+
+  /** Ends a worker by force, and this executor of it: they are gone as a host is. */
+  public void killHostOf(long executor) {
+    long worker =
+        ProcessHandle.of(executor)
+            .flatMap(ProcessHandle::parent)
+            .map(ProcessHandle::pid)
+            .filter(parent -> workers.stream().anyMatch(one -> one.process().pid() == parent))
+            .orElseThrow(
+                () -> new IllegalStateException("process " + executor + " is no executor's"));
+    if (!Processes.signal(worker, "KILL") || !Processes.signal(executor, "KILL")) {
+      throw new IllegalStateException("the worker of executor " + executor + " was gone already");
+    }
   }
 
   @Override
@@ -216,9 +239,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     closed = true;
     // Executors first and by force: a frozen one would not hear anything gentler.
     kill();
-    if (worker != null) {
-      worker.close();
-    }
+    workers.forEach(JavaProcess::close);
     if (master != null) {
       master.close();
     }

@@ -71,11 +71,14 @@ final class Fit<M extends Model<M>> {
   /** Before any work. */
   private void refuseChangingWorlds(SettingValues settings) {
     if (stock.ranks()) {
-      WorldBounds.refuse(settings, "rows of one query group have to stay with one worker; unset both for a ranker");
+      WorldBounds.refuse(
+          settings,
+          "rows of one query group have to stay with one worker; unset both for a ranker");
     }
     if (stock.evaluation() != null) {
       WorldBounds.refuse(
-          settings, "with a custom evaluation each worker has scores of its own rows alone; unset both, or"
+          settings,
+          "with a custom evaluation each worker has scores of its own rows alone; unset both, or"
               + " use one of XGBoost's metrics");
     }
   }

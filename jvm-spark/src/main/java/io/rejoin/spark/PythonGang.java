@@ -78,7 +78,8 @@ public final class PythonGang {
       PythonOutput output) {
     SettingValues settings = SparkSettings.of(session);
     refuseWhatPythonLacks(settings);
-    WorldBounds.refuse(settings, "trainings whose ranks are in Python workers have a fixed one; unset both");
+    WorldBounds.refuse(
+        settings, "trainings whose ranks are in Python workers have a fixed one; unset both");
     Listeners listeners = Listeners.of(settings, output);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);

@@ -190,6 +190,22 @@ class ElasticTest {
   }
 
   @Test
+  void a_fit_that_may_change_and_does_not_has_the_bytes_of_a_fixed_one() throws Exception {
+    Dataset<Row> rows = LocalSpark.rows(session, 1000, 3).cache();
+    set("workers.min", 1);
+    byte[] elastic = fit(rows);
+    fixed();
+    assertArrayEquals(fit(rows), elastic);
+  }
+
+  private static byte[] fit(Dataset<Row> rows) {
+    return new RejoinEstimator<>(LocalSpark.classifier(3, 5))
+        .fit(rows)
+        .nativeBooster()
+        .toByteArray("ubj");
+  }
+
+  @Test
   void what_can_not_be_cut_anywhere_is_refused() {
     set("workers.min", 2);
     XGBoostRanker ranker = new XGBoostRanker();

@@ -183,4 +183,21 @@ class JobTotalsTest {
   private void usage(String agent, long log, long spilled) {
     at(1, "Usage", "agent", agent, "log_bytes", "" + log, "spilled_bytes", "" + spilled);
   }
+
+  @Test
+  void
+      in_another_world_training_waits_until_its_first_version_and_nobody_for_those_that_are_gone() {
+    at(100, "RankJoined", "rank", "0");
+    at(100, "RankJoined", "rank", "1");
+    entered(200, 0);
+    lost(1000, 1, 0);
+    at(3000, "Resized", "ranks", "0,", "world", "1", "reason", "no slot");
+    assertEquals(0, totals.ranksThere());
+    at(3100, "RankJoined", "rank", "0");
+    entered(3500, 0, 1, 7);
+    assertEquals(1, totals.ranksThere());
+    assertFalse(totals.isBehind(1));
+    assertEquals(2500, lostMillis(9000));
+    assertEquals(1, totals.deaths());
+  }
 }

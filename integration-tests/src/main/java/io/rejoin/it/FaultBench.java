@@ -18,6 +18,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
+import java.util.function.LongConsumer;
 import java.util.function.Predicate;
 import java.util.function.ToDoubleFunction;
 import java.util.stream.Collectors;
@@ -25,8 +26,9 @@ import org.apache.spark.sql.SparkSession;
 
 /**
  * {@code make bench-spark}: what four faults cost a training on a real Spark cluster: Rejoin with
- * all slots taken, Rejoin with a spare, and the stock estimator. Each trial has an undisturbed
- * training beside it. Prints a table in Markdown, and {@code bars met: N of M} last.
+ * all slots taken, Rejoin with a spare, and the stock estimator; and a host that is gone for good
+ * one that goes on with fewer workers. Each trial has an undisturbed training beside it. Prints a
+ * table in Markdown, and {@code bars met: N of M} last.
  *
  * <p>Settings are system properties: {@code trials}, {@code rounds}, {@code repeat} (how often each
  * row of the data is there), {@code only} (words of faults), {@code stock.limit} (seconds), {@code
@@ -44,6 +46,9 @@ public final class FaultBench {
   private static final Recipe RECIPE = Recipe.BINARY;
   private static final int VICTIM = 1;
 
+  /** How long a replacement is waited for that doesn't come; a part of what the fault costs. */
+  private static final int ELASTIC_SECONDS = 2;
+
   /** Two thirds through, so that a notice ends before the training does. */
   private static final KillOrder ORDER =
       KillOrder.parse(VICTIM + "@" + ROUNDS * 2 / 3, WORKERS, ROUNDS).get(0);
@@ -53,7 +58,9 @@ public final class FaultBench {
     KILLED("executor killed (SIGKILL)", "kill"),
     FROZEN("executor frozen (SIGSTOP)", "stop"),
     THROWS("task throws", "throw"),
-    NOTICE("spot notice (SIGPWR, SIGKILL " + NOTICE_SECONDS + " s later)", "notify");
+    NOTICE("spot notice (SIGPWR, SIGKILL " + NOTICE_SECONDS + " s later)", "notify"),
+    /** Of a training that goes on with fewer workers; the others would wait for ever. */
+    HOST("host gone, and no other comes", "notify");
 
     private final String words;
     private final String action;
@@ -104,13 +111,19 @@ public final class FaultBench {
       ours(cluster, "Rejoin, a spare", 1);
       stock(cluster);
     }
+    fewer();
     later.shutdownNow();
     table();
     bars();
     System.out.println("bars met: " + met + " of " + bars);
   }
 
+  /** Those of one host, where a replacement comes. */
   private static List<Fault> faults() {
+    return chosen().stream().filter(fault -> fault != Fault.HOST).collect(Collectors.toList());
+  }
+
+  private static List<Fault> chosen() {
     return Arrays.stream(Fault.values())
         .filter(fault -> fault.words.contains(ONLY))
         .collect(Collectors.toList());
@@ -142,11 +155,49 @@ public final class FaultBench {
     }
   }
 
-  private Trial train(SparkSession spark, int executors, int spares, Fault fault) {
+  /** A cluster whose workers stand for hosts, with one slot each. */
+  private void fewer() throws IOException {
+    if (!chosen().contains(Fault.HOST)) {
+      return;
+    }
+    try (StandaloneCluster hosts = StandaloneCluster.start("bench-spark-hosts", 1)) {
+      for (int host = 1; host < WORKERS; host++) {
+        hosts.addWorker(1);
+      }
+      SparkSession.Builder builder = SparkSession.builder().appName("rejoin bench-spark, hosts");
+      settings(hosts, WORKERS).forEach(builder::config);
+      SparkSession spark = builder.getOrCreate();
+      spark.conf().set("spark.rejoin.workers.min", WORKERS - 1);
+      spark.conf().set("spark.rejoin.elastic.timeout", ELASTIC_SECONDS + "s");
+      for (int trial = 0; trial < TRIALS; trial++) {
+        Outcome calm = train(spark, WORKERS, 0, null).struck();
+        RejoinRun run = warmed(spark, WORKERS, 0).fault(rule(Fault.HOST));
+        run.listen(new AtTheFault(hosts::killHostOf));
+        Trial struck = struck(run, Fault.HOST);
+        add(
+            "Rejoin, fewer workers",
+            Fault.HOST,
+            new Trial(calm, struck.struck(), struck.moments()));
+        hosts.addWorker(1);
+      }
+      spark.stop();
+    }
+  }
+
+  /** A training on warm executors, to be disturbed or not. */
+  private static RejoinRun warmed(SparkSession spark, int executors, int spares) {
     io.rejoin.it.Executors.await(spark, executors);
     RejoinRun warmUp = new RejoinRun(spark, RECIPE, WORKERS, StockDriver.WARM_UP_ROUNDS);
     configured(warmUp.data(RECIPE.warmUp(spark, WORKERS)), spares).train();
-    RejoinRun run = configured(new RejoinRun(spark, RECIPE, WORKERS, ROUNDS), spares);
+    return configured(new RejoinRun(spark, RECIPE, WORKERS, ROUNDS), spares);
+  }
+
+  private String rule(Fault fault) {
+    return ORDER.rule(versionOfRound) + ",do=" + fault.action;
+  }
+
+  private Trial train(SparkSession spark, int executors, int spares, Fault fault) {
+    RejoinRun run = warmed(spark, executors, spares);
     if (fault == null) {
       versionOfRound.clear();
       run.listen(
@@ -157,11 +208,15 @@ public final class FaultBench {
             }
           });
     } else {
-      run.fault(ORDER.rule(versionOfRound) + ",do=" + fault.action);
+      run.fault(rule(fault));
       if (fault == Fault.NOTICE) {
-        run.listen(new Noticed());
+        run.listen(new AtTheFault(this::notice));
       }
     }
+    return struck(run, fault);
+  }
+
+  private static Trial struck(RejoinRun run, Fault fault) {
     Outcome outcome = run.train();
     if (outcome.trouble() != null) {
       throw new IllegalStateException(fault + ": " + outcome.trouble());
@@ -174,10 +229,15 @@ public final class FaultBench {
         .setting("spark.rejoin.log.level", "error");
   }
 
-  /** Sends the notice where the rule fires, and the end some seconds later. */
-  private final class Noticed implements java.util.function.Consumer<TrainingEvent> {
+  /** Does something to the victim's process when the rule fires. */
+  private static final class AtTheFault implements java.util.function.Consumer<TrainingEvent> {
+    private final LongConsumer strike;
     private final Map<String, Long> processOf = new ConcurrentHashMap<>();
     private String executor = "";
+
+    AtTheFault(LongConsumer strike) {
+      this.strike = strike;
+    }
 
     @Override
     public void accept(TrainingEvent event) {
@@ -188,7 +248,7 @@ public final class FaultBench {
             executor = event.text("executor");
           }
         }
-        case FAULT_FIRED -> notice(processOf.get(executor));
+        case FAULT_FIRED -> strike.accept(processOf.get(executor));
         default -> {}
       }
     }
@@ -211,9 +271,18 @@ public final class FaultBench {
                 .orElse(-1.0);
     return new Moments(
         after.applyAsDouble(event -> event.kind() == Kind.RANK_LOST),
-        after.applyAsDouble(event -> event.kind() == Kind.CAUGHT_UP),
+        after.applyAsDouble(goesOn(events)),
         after.applyAsDouble(event -> event.kind() == Kind.EXECUTOR_LEAVES),
         first(events, event -> event.kind() == Kind.RANK_MOVED).isPresent());
+  }
+
+  /** The rank is with the others again, or these are in a smaller world and train. */
+  private static Predicate<TrainingEvent> goesOn(List<TrainingEvent> events) {
+    Optional<TrainingEvent> resized = first(events, event -> event.kind() == Kind.RESIZED);
+    return event ->
+        resized.isEmpty()
+            ? event.kind() == Kind.CAUGHT_UP
+            : event.kind() == Kind.VERSION_ENTERED && event.atNanos() > resized.get().atNanos();
   }
 
   private static Optional<TrainingEvent> first(
@@ -270,8 +339,10 @@ public final class FaultBench {
         "| fault | | seconds lost | rounds computed twice, by ranks | executors asked for |"
             + " executor-seconds more | MB shuffled or copied again |");
     System.out.println("|---|---|---|---|---|---|---|");
-    for (Fault fault : faults()) {
-      trials.forEach((who, all) -> row(fault, who, all.get(fault)));
+    for (Fault fault : chosen()) {
+      trials.forEach(
+          (who, all) ->
+              Optional.ofNullable(all.get(fault)).ifPresent(some -> row(fault, who, some)));
     }
     System.out.println();
   }
@@ -343,6 +414,12 @@ public final class FaultBench {
           judge.accept("not moved", new Bar(trial -> trial.moments().moved() ? 0 : 1, 0));
           judge.accept("rounds again", new Bar(trial -> trial.struck().roundsAgain(), 1));
         }
+      }
+      case HOST -> {
+        judge.accept("known, s", new Bar(trial -> trial.moments().known(), 0.1));
+        judge.accept(
+            "going on after the wait, s",
+            new Bar(trial -> trial.moments().goingOn() - ELASTIC_SECONDS, 1));
       }
       default -> {}
     }

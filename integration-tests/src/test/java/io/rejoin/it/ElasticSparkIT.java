@@ -168,6 +168,28 @@ class ElasticSparkIT {
 
   @Test
   @EnabledIfSystemProperty(named = LONG, matches = "true")
+  void a_training_for_which_too_few_slots_come_begins_with_those_that_there_are() throws Exception {
+    FileGate gate = new FileGate(temporary);
+    gate.open(LOST);
+    gate.open(CAME);
+    set(elastic());
+    try {
+      Executors.await(session, HOSTS);
+      Course calm =
+          new Course() {
+            @Override
+            void take(TrainingEvent event) {}
+          };
+      long[] model = within("a training with too few slots", () -> run(gate, calm, HOSTS + 1));
+      hasEachRowOnce(model);
+      assertEquals(Collections.nCopies(VERSIONS, (long) HOSTS), worlds(model));
+    } finally {
+      unset(elastic().keySet());
+    }
+  }
+
+  @Test
+  @EnabledIfSystemProperty(named = LONG, matches = "true")
   void all_executors_are_lost_at_once_and_with_them_what_was_trained_which_is_said()
       throws Exception {
     FileGate gate = new FileGate(temporary);

@@ -263,8 +263,21 @@ final class Registry {
         .change(State.JOINED, "as rank " + rank + " on executor " + executor, at);
   }
 
-  /** All tasks that have a rank join again, as other ranks of another world. */
-  synchronized void worldChanged() {
+  /**
+   * All tasks that have a rank join again, as other ranks of another world.
+   *
+   * @param next for each rank of the world before the one that it is now; -1 for those that are
+   *     gone
+   */
+  synchronized void worldChanged(int[] next) {
+    Map<Integer, Integer> before = new HashMap<>(deaths);
+    deaths.clear();
+    before.forEach(
+        (rank, count) -> {
+          if (rank < next.length && next[rank] >= 0) {
+            deaths.put(next[rank], count);
+          }
+        });
     tasks.values().stream()
         .filter(one -> one.state == State.JOINED)
         .forEach(

@@ -4,6 +4,7 @@ import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import io.rejoin.spark.ui.WorkerName;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Properties;
@@ -136,7 +137,10 @@ final class SparkRegistry extends SparkListener {
                 now()));
         break;
       case RESIZED:
-        registry.worldChanged();
+        registry.worldChanged(
+            Arrays.stream(event.text("ranks").split(",", -1))
+                .mapToInt(rank -> rank.isEmpty() ? -1 : Integer.parseInt(rank))
+                .toArray());
         break;
       case RANK_LOST:
         int lost = (int) event.number("rank");

@@ -198,7 +198,7 @@ class ElasticTest {
     assertArrayEquals(fit(rows), elastic);
   }
 
-  private static byte[] fit(Dataset<Row> rows) {
+  private static byte[] fit(Dataset<Row> rows) throws Exception {
     return new RejoinEstimator<>(LocalSpark.classifier(3, 5))
         .fit(rows)
         .nativeBooster()

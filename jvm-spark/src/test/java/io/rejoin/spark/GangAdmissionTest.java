@@ -8,9 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
 import java.util.Collections;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
@@ -112,6 +114,51 @@ class GangAdmissionTest {
     awaitQueue(other);
     all.close();
     other.get(60, TimeUnit.SECONDS).close();
+  }
+
+  private static WorldBounds elastic(int min, int workers, int max) {
+    Map<String, String> bounds =
+        Map.of("spark.rejoin.workers.min", "" + min, "spark.rejoin.workers.max", "" + max);
+    return WorldBounds.of(
+        SparkSettings.of(bounds), new SparkConf(false), workers, "the number of workers");
+  }
+
+  private GangAdmission.AdmittedGang admit(WorldBounds bounds) {
+    return GangAdmission.of(context()).admit(context(), bounds, settings);
+  }
+
+  @Test
+  void what_a_gang_may_grow_to_is_taken_and_given_back() throws Exception {
+    GangAdmission.AdmittedGang first = admit(elastic(1, 1, 3));
+    assertEquals(1, first.workers());
+    CompletableFuture<GangAdmission.AdmittedGang> second = admit(1);
+    awaitQueue(second);
+    first.close();
+    second.get(60, TimeUnit.SECONDS).close();
+  }
+
+  @Test
+  void a_gang_begins_with_the_slots_that_there_are_if_they_are_enough() {
+    try (GangAdmission.AdmittedGang small = admit(elastic(2, 5, 5))) {
+      assertEquals(3, small.workers());
+    }
+    RejoinException failure = assertThrows(RejoinException.class, () -> admit(elastic(4, 5, 5)));
+    assertTrue(
+        failure.text().contains("4 workers must train at the same time (spark.rejoin.workers.min)"),
+        failure.text());
+  }
+
+  /** Slots that others have come free, while those that there aren't don't come here. */
+  @Test
+  void a_gang_for_which_there_are_slots_waits_for_those_that_others_have() throws Exception {
+    GangAdmission.AdmittedGang first = GangAdmission.of(context()).admit(context(), 2, settings);
+    CompletableFuture<GangAdmission.AdmittedGang> second =
+        CompletableFuture.supplyAsync(() -> admit(elastic(1, 3, 3)));
+    awaitQueue(second);
+    first.close();
+    try (GangAdmission.AdmittedGang all = second.get(60, TimeUnit.SECONDS)) {
+      assertEquals(3, all.workers());
+    }
   }
 
   @Test

@@ -223,4 +223,18 @@ class MovesTest {
     allEnter(4);
     assertEquals(List.of(Action.MOVE), decide());
   }
+
+  @Test
+  void in_another_world_another_number_of_ranks_has_to_be_there_and_checkpoints_are_wanted_anew() {
+    freeSlots = 1;
+    notice("e1");
+    assertEquals(List.of(Action.WANT_CHECKPOINT, Action.WAIT), decide());
+    tasks.removeIf(task -> task.rank() == 2);
+    assertEquals(List.of(Action.WAIT), decide());
+    moves.resized(2);
+    assertEquals(List.of(Action.WANT_CHECKPOINT), decide());
+    moves.entered(0, 8);
+    moves.entered(1, 8);
+    assertEquals(List.of(Action.MOVE), decide());
+  }
 }

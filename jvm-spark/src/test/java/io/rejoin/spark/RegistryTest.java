@@ -136,6 +136,25 @@ class RegistryTest {
   }
 
   @Test
+  void in_another_world_the_same_task_is_another_rank_with_the_deaths_that_it_had() {
+    for (int task = 0; task < 3; task++) {
+      registry.taskStarted(task, 0, 0, 17 + task, "" + task, 100);
+      registry.taskJoined(task, 0, 0, task, "" + task, 110);
+    }
+    registry.taskFailed(2, 0, 0, "exit 137", true, 120);
+    registry.taskStarted(2, 0, 1, 20, "5", 130);
+    registry.taskJoined(2, 0, 1, 2, "5", 140);
+    registry.rankLost(1, "1", "exit 137", 150);
+    registry.worldChanged(new int[] {0, -1, 1});
+    assertEquals(Optional.of(State.LOST), registry.taskState(1));
+    assertEquals(Optional.of(State.STARTED), registry.taskState(2));
+    registry.taskJoined(2, 0, 1, 1, "5", 200);
+    assertEquals(1, registry.rankOf(2, 0, 1));
+    assertEquals(1, registry.deathsOfRank(1));
+    assertEquals(0, registry.deathsOfRank(2));
+  }
+
+  @Test
   void what_is_reported_of_an_older_attempt_counts_as_a_failure_and_changes_no_state() {
     registry.taskStarted(1, 0, 1, 18, "4", 170);
     assertEquals(Optional.empty(), registry.taskFailed(1, 0, 0, "exit 137", true, 180));

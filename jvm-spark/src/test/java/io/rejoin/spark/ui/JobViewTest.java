@@ -161,4 +161,16 @@ class JobViewTest {
     assertTrue(view.points().size() <= 600, "points: " + view.points().size());
     assertEquals(49_995, view.points().get(view.points().size() - 1).done(), 100);
   }
+
+  @Test
+  void in_another_world_there_are_other_ranks_which_join_again() {
+    events.begun(3).lost(3_000, 1, "1", 100, 1);
+    events.event(5_000, "Resized", "ranks", "0,,1", "world", "2", "reason", "no slot");
+    assertEquals(List.of(RankState.WAITING, RankState.WAITING), states());
+    assertTrue(view.recoveries().get(0).isOver());
+    assertEquals("there are 2 ranks from now on: no slot", view.notes().get(5_000L));
+    events.joined(5_100, 0, 2, "0").joined(5_100, 1, 2, "2").entered(5_200, 1, 1);
+    assertEquals(List.of(RankState.RESTORING, RankState.TRAINING), states());
+    assertEquals(2, view.ranksThere());
+  }
 }

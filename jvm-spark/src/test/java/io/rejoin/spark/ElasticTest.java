@@ -137,6 +137,15 @@ class ElasticTest {
         .collect(Collectors.toList());
   }
 
+  /** A task stays what Spark knows of it when its rank is another one. */
+  private void noTaskIsTriedAgain() {
+    List<TrainingEvent> again =
+        events.stream()
+            .filter(event -> event.kind() == Kind.RANK_LOST)
+            .collect(Collectors.toList());
+    assertEquals(List.of(), again);
+  }
+
   @Test
   void a_world_grows_by_the_task_that_stands_by_and_no_row_is_read_twice_or_lost() {
     set("workers.max", 4);
@@ -145,6 +154,7 @@ class ElasticTest {
     hasEachRowOnce(model);
     assertEquals(List.of(4L), worlds());
     assertEquals(4, model[3]);
+    noTaskIsTriedAgain();
   }
 
   @Test
@@ -187,6 +197,7 @@ class ElasticTest {
     assertEquals(12, model.nativeBooster().getNumBoostedRound());
     events.addAll(all);
     assertEquals(List.of(4L), worlds());
+    noTaskIsTriedAgain();
   }
 
   @Test

@@ -129,12 +129,14 @@ class GangAdmissionTest {
 
   @Test
   void what_a_gang_may_grow_to_is_taken_and_given_back() throws Exception {
-    GangAdmission.AdmittedGang first = admit(elastic(1, 1, 3));
-    assertEquals(1, first.workers());
-    CompletableFuture<GangAdmission.AdmittedGang> second = admit(1);
-    awaitQueue(second);
-    first.close();
-    second.get(60, TimeUnit.SECONDS).close();
+    CompletableFuture<GangAdmission.AdmittedGang> second;
+    try (GangAdmission.AdmittedGang first = admit(elastic(1, 1, 3))) {
+      assertEquals(1, first.workers());
+      second = admit(1);
+      second.thenAccept(GangAdmission.AdmittedGang::close);
+      awaitQueue(second);
+    }
+    second.get(60, TimeUnit.SECONDS);
   }
 
   @Test
@@ -142,7 +144,8 @@ class GangAdmissionTest {
     try (GangAdmission.AdmittedGang small = admit(elastic(2, 5, 5))) {
       assertEquals(3, small.workers());
     }
-    RejoinException failure = assertThrows(RejoinException.class, () -> admit(elastic(4, 5, 5)));
+    RejoinException failure =
+        assertThrows(RejoinException.class, () -> admit(elastic(4, 5, 5)).close());
     assertTrue(
         failure.text().contains("4 workers must train at the same time (spark.rejoin.workers.min)"),
         failure.text());
@@ -151,14 +154,24 @@ class GangAdmissionTest {
   /** Slots that others have come free, while those that there aren't don't come here. */
   @Test
   void a_gang_for_which_there_are_slots_waits_for_those_that_others_have() throws Exception {
-    GangAdmission.AdmittedGang first = GangAdmission.of(context()).admit(context(), 2, settings);
-    CompletableFuture<GangAdmission.AdmittedGang> second =
-        CompletableFuture.supplyAsync(() -> admit(elastic(1, 3, 3)));
-    awaitQueue(second);
-    first.close();
-    try (GangAdmission.AdmittedGang all = second.get(60, TimeUnit.SECONDS)) {
-      assertEquals(3, all.workers());
+    CompletableFuture<Integer> second;
+    try (GangAdmission.AdmittedGang first =
+        GangAdmission.of(context()).admit(context(), 2, settings)) {
+      assertEquals(2, first.workers());
+      second =
+          CompletableFuture.supplyAsync(
+              () -> {
+                try (GangAdmission.AdmittedGang all = admit(elastic(1, 3, 3))) {
+                  return all.workers();
+                }
+              });
+      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+      while (GangAdmission.of(context()).queued() == 0 && System.nanoTime() < deadline) {
+        assertFalse(second.isDone(), "it begins with fewer");
+        Thread.onSpinWait();
+      }
     }
+    assertEquals(3, second.get(60, TimeUnit.SECONDS));
   }
 
   @Test

@@ -123,6 +123,7 @@ if [ "$long" = long ]; then
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark41-xgb311; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" notices SpotNoticeIT
+    JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" elastic ElasticSparkIT
   done
   for set in spark35-xgb340 spark35-xgb320; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
@@ -139,7 +140,7 @@ else
   scripts/examples.sh >"$reports/examples.log" 2>&1 &
   examples=$!
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT \
-    SpotNoticeIT
+    SpotNoticeIT ElasticSparkIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT
   step "published modules, and examples/ built from them by Maven"

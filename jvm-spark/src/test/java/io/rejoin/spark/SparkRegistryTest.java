@@ -80,6 +80,35 @@ class SparkRegistryTest {
     }
   }
 
+  private static TrainingEvent joined(int task, int rank) {
+    return EventsForTests.event(
+        "RankJoined",
+        "index",
+        "" + task,
+        "stage",
+        "0",
+        "task",
+        "0",
+        "rank",
+        "" + rank,
+        "executor",
+        "e" + task);
+  }
+
+  @Test
+  void in_another_world_a_task_is_another_rank() {
+    try (Tracker tracker =
+        Tracker.open(JobId.random(), Secret.random(), new Tracker.Settings(2, "127.0.0.1"))) {
+      SparkRegistry registry = new SparkRegistry(surroundings(), tracker, false);
+      registry.take(joined(0, 0));
+      registry.take(joined(1, 1));
+      registry.take(
+          EventsForTests.event("Resized", "ranks", ",0", "world", "1", "reason", "no slot"));
+      registry.take(joined(1, 0));
+      assertEquals(0, registry.facts().rankOf(1, 0, 0));
+    }
+  }
+
   @Test
   void the_tracker_learns_which_try_of_a_task_has_ended() {
     JobId job = JobId.random();

@@ -18,7 +18,6 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import java.util.stream.LongStream;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostRanker;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
@@ -35,7 +34,9 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(180)
 class ElasticTest {
   private static final int VERSIONS = 8;
-  private static final int ROWS = 3000;
+
+  /** Of two pages in each partition, so that shares begin and end in later pages, too. */
+  private static final int ROWS = 200_000;
 
   /** A rank enters version 2 when so many tasks stand by. */
   private static volatile CountDownLatch standBy;
@@ -48,9 +49,7 @@ class ElasticTest {
   @BeforeAll
   static void start() {
     session = LocalSpark.start("local[4,4]");
-    List<Long> all = LongStream.range(0, ROWS).boxed().collect(Collectors.toList());
-    numbers = session.createDataset(all, Encoders.LONG()).repartition(3).cache();
-    assertEquals(ROWS, numbers.count());
+    numbers = session.range(0, ROWS, 1, 3).as(Encoders.LONG());
   }
 
   @AfterAll
@@ -67,7 +66,7 @@ class ElasticTest {
 
   @AfterEach
   void fixed() {
-    for (String name : List.of("workers.min", "workers.max", "resize.interval", "spares")) {
+    for (String name : List.of("workers.min", "workers.max", "resize.interval", "input")) {
       session.conf().unset("spark.rejoin." + name);
     }
   }
@@ -158,9 +157,18 @@ class ElasticTest {
   }
 
   @Test
+  void pages_that_are_stored_nowhere_are_read_from_where_a_share_begins() {
+    session.conf().set("spark.rejoin.input", "reread");
+    set("workers.max", 4);
+    standBy = new CountDownLatch(1);
+    hasEachRowOnce(train(3));
+    assertEquals(List.of(4L), worlds());
+  }
+
+  @Test
   void a_world_that_can_not_have_all_its_slots_begins_with_those_that_there_are() {
     set("workers.min", 2);
-    long[] model = train(6);
+    long[] model = train(6); // from 3 partitions, by a shuffle
     hasEachRowOnce(model);
     assertEquals(List.of(), worlds());
     assertEquals(4, model[3]);

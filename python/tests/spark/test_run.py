@@ -288,6 +288,12 @@ class OnACluster(unittest.TestCase):
             self.refused("BAD_ARGUMENT", ["spark.rejoin.durable is file:/nowhere"], lambda ranks: None, num_proc=2)
         finally:
             self.spark.conf.unset("spark.rejoin.durable")
+        self.spark.conf.set("spark.rejoin.workers.min", "1")
+        try:
+            words = ["spark.rejoin.workers.min", "ranks are in Python workers"]
+            self.refused("BAD_ARGUMENT", words, lambda ranks: None, num_proc=2)
+        finally:
+            self.spark.conf.unset("spark.rejoin.workers.min")
 
 
 class ASessionOfItsOwn(unittest.TestCase):

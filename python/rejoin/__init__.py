@@ -21,6 +21,7 @@ they are, without a copy.
 from ._communicator import Communicator, join
 from ._errors import Code, RejoinError
 from ._library import digest, library_version, log_level
+from ._former import Former
 from ._placement import Placement
 from ._process import Process
 from ._tracker import Event, Tracker
@@ -29,6 +30,7 @@ __all__ = [
     "Code",
     "Communicator",
     "Event",
+    "Former",
     "Placement",
     "Process",
     "RejoinError",

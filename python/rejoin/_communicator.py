@@ -13,6 +13,7 @@ from ._arguments import refused
 from ._arrays import Data, element as element_number, order as order_number, raw, reduction, whole
 from ._callbacks import Callbacks, Fold, Prepare
 from ._errors import Code, RejoinError
+from ._former import Former
 from ._limits import limits_of
 from ._owner import Owner
 from ._placement import Placement
@@ -243,9 +244,32 @@ class Communicator(Owner):
         self._call("barrier", *self._options(Callbacks(), "rank", boot, None, None))
 
     def load_own(self) -> Optional[bytes]:
-        """The model that only this rank had at the version that it starts from; ``None`` where none was taken."""
+        """The model that only this rank had at the version that it starts from; ``None`` where none
+        was taken, and for a rank that wasn't in the world that took it. In an elastic job it is the
+        one of the rank that this one was then."""
+        return self._own("load_own")
+
+    @property
+    def former(self) -> Optional[Former]:
+        """The world that made the version which this incarnation starts from; ``None`` where it is the
+        one that this rank is in, as it always is in a job that isn't elastic."""
+        former = c.Former()
+        self._call("former_world", ctypes.byref(former))
+        if former.world == 0:
+            return None
+        given = tuple(former.given[index] for index in range(former.given_count))
+        return Former(None if former.rank < 0 else former.rank, former.world, given)
+
+    def load_own_of(self, rank: int) -> Optional[bytes]:
+        """The own model that a rank of the :attr:`former` world had at the version that this
+        incarnation starts from: of one that this rank is given, or was itself. ``None``: it had
+        none, or it is lost and may be (``rejoin run --own-may-be-lost``). Raises ``BAD_ARGUMENT`` for
+        a rank whose model this one isn't given, which says whose it is."""
+        return self._own("load_own_of", given.number("the rank", rank, 32))
+
+    def _own(self, call: str, *of: int) -> Optional[bytes]:
         own, size = ctypes.c_void_p(), ctypes.c_size_t()
-        self._call("load_own", ctypes.byref(own), ctypes.byref(size))
+        self._call(call, *of, ctypes.byref(own), ctypes.byref(size))
         if own.value is None:
             return None
         return ctypes.string_at(own.value, size.value) if size.value else b""

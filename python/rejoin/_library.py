@@ -88,6 +88,8 @@ class TrackerConfig(ctypes.Structure):
         ("max", ctypes.c_uint32),
         ("elastic_timeout_millis", ctypes.c_uint64),
         ("resize_interval_millis", ctypes.c_uint64),
+        ("most_resizes", ctypes.c_uint32),
+        ("own_may_be_lost", ctypes.c_int32),
     ]
 
 
@@ -105,6 +107,15 @@ class Placement(ctypes.Structure):
         ("local_size", ctypes.c_uint32),
         ("cross_rank", ctypes.c_uint32),
         ("cross_size", ctypes.c_uint32),
+    ]
+
+
+class Former(ctypes.Structure):
+    _fields_ = [
+        ("world", ctypes.c_uint32),
+        ("rank", ctypes.c_int64),
+        ("given", ctypes.POINTER(ctypes.c_uint32)),
+        ("given_count", ctypes.c_size_t),
     ]
 
 
@@ -168,6 +179,8 @@ _FUNCTIONS = {
     ),
     "rejoin_checkpoint": (_STATUS, [Handle, _DATA, _SIZE, _TEXT]),
     "rejoin_load_own": (_STATUS, [Handle, ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)]),
+    "rejoin_former_world": (_STATUS, [Handle, ctypes.POINTER(Former)]),
+    "rejoin_load_own_of": (_STATUS, [Handle, _U32, ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)]),
     "rejoin_checkpoint_with_own": (_STATUS, [Handle, _DATA, _SIZE, _DATA, _SIZE, _TEXT]),
     "rejoin_checkpoint_lazy": (_STATUS, [Handle, Supplier, Release, _DATA, _TEXT]),
     "rejoin_supply": (None, [_DATA, _DATA, _SIZE]),

@@ -49,7 +49,10 @@ class Tracker(Owner):
     ``min_world`` the world may shrink to so many ranks, and grow to ``max_world`` (``world``): then
     processes join by :meth:`rejoin.Process.join_as_task`; a replacement is waited for
     ``elastic_timeout`` (30), and the world doesn't grow for ``resize_interval`` (10) after it has
-    changed.
+    changed. ``reset_limit`` is how often it may change (``None``: any number of times): after that
+    it doesn't grow, and if it had to shrink, the job ends with ``UNRECOVERABLE``. With
+    ``own_may_be_lost`` the own models of ranks that are gone may be lost, should no copy of one be
+    left; without it the job ends with ``UNRECOVERABLE`` then.
 
     Several threads may use it, all in the process that opened it. One at a time polls.
     """
@@ -72,6 +75,8 @@ class Tracker(Owner):
         max_world: Optional[int] = None,
         elastic_timeout: Optional[float] = None,
         resize_interval: Optional[float] = None,
+        reset_limit: Optional[int] = None,
+        own_may_be_lost: bool = False,
     ) -> None:
         super().__init__(None)
         # So many calls are under way, which a close waits for.
@@ -96,6 +101,8 @@ class Tracker(Owner):
         config.max = 0 if max_world is None else _above("max_world", max_world)
         config.elastic_timeout_millis = given.millis("elastic_timeout", elastic_timeout)
         config.resize_interval_millis = given.millis("resize_interval", resize_interval)
+        config.most_resizes = 0 if reset_limit is None else _above("reset_limit", reset_limit)
+        config.own_may_be_lost = int(own_may_be_lost)
         handle = ctypes.c_void_p()
         status = c.library.rejoin_tracker_open(ctypes.byref(config), ctypes.byref(handle))
         self._handle = handle.value

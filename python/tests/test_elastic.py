@@ -117,6 +117,32 @@ class Elastic(Launched):
         ends = [re.findall(r"the weights sum to (\S+)", out)[0] for out in (calm, same)]
         self.assertEqual(ends[0], ends[1], "a rank that came back changes nothing")
 
+    def test_own_models_of_ranks_that_are_gone_go_on_at_others(self):
+        guide = (ROOT / "docs" / "elastic.md").read_text()
+        program = re.search(r"```python file=elastic_own.py\n(.*?)```", guide, re.DOTALL).group(1)
+        kills = ["--kill", "rank=1,version=7,seqno=0", "--kill", "rank=2,incarnation=any,version=17,seqno=0"]
+        out, err = self.run_ranks(4, program, "--min", "2", "--elastic-timeout", "300ms", *kills)
+        self.assertEqual(err.count("the world shrinks"), 2, err)
+        # 40 times the sum of 0 to 11, as without a death: no part is lost, and none is there twice.
+        ends = re.findall(r"(\d+ of \d+ parts, of \d+ ranks)", out)
+        self.assertEqual(ends, ["2640 of 12 parts, of 2 ranks"] * 2, out)
+
+    def test_an_own_model_that_a_rank_is_not_given_is_refused_and_it_goes_on(self):
+        program = """
+            import rejoin
+            with rejoin.join("own 1") as ranks:
+                ranks.load()
+                assert ranks.former is None and ranks.load_own_of(ranks.rank) is None
+                try:
+                    ranks.load_own_of(1 - ranks.rank)
+                except rejoin.RejoinError as error:
+                    print(error.code.name, error)
+                ranks.finish(b"")
+            """
+        out, _ = self.run_ranks(2, program)
+        self.assertIn("BAD_ARGUMENT", out)
+        self.assertIn("rank 0 asked for the own model of rank 1, but has its own one, that of rank 0", out)
+
     def test_what_can_be_no_state_is_refused_by_name(self):
         program = """
             from rejoin import elastic

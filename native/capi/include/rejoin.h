@@ -463,9 +463,37 @@ rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, 
 
 /*
  * The model that only this rank had at that version (see rejoin_checkpoint_with_own); NULL and 0
- * bytes where none was taken. It belongs to the handle, too.
+ * bytes where none was taken, and for a rank that wasn't in the world that took it. It belongs to
+ * the handle, too. In an elastic job it is the one of the rank that this one was then.
  */
 rejoin_status rejoin_load_own(rejoin_communicator *communicator, const void **own, size_t *bytes);
+
+/*
+ * The world that made the version which this incarnation starts from, where that is another one
+ * than it is in. Ranks are numbered as they were then.
+ */
+typedef struct rejoin_former {
+    uint32_t world; /* the number of ranks; 0: it is the world that this rank is in, as in any job that isn't elastic */
+    int64_t rank;   /* which of them this rank was; -1: it wasn't there, or world is 0 */
+    /* The ranks that are gone and whose own models this rank is given, in order: each is given to
+       one rank that was there. They belong to the handle and are there until the next call of
+       rejoin_former_world() or rejoin_join_again(), or until it is closed. */
+    const uint32_t *given;
+    size_t given_count; /* 0 where ranks have no own models */
+} rejoin_former;
+
+/* Returns REJOIN_BAD_ARGUMENT for NULL; REJOIN_BAD_STATE when it is finished or left. */
+rejoin_status rejoin_former_world(rejoin_communicator *communicator, rejoin_former *former);
+
+/*
+ * The own model that a rank of that world had at the version which this incarnation starts from: of
+ * one that this rank is given, or was itself. NULL and 0 bytes: it had none, or it is lost and may
+ * be (`own_may_be_lost`, `rejoin run --own-may-be-lost`). It belongs to the handle, too, until that
+ * is closed or joins again.
+ *
+ * Returns REJOIN_BAD_ARGUMENT for a rank whose model this one isn't given; the handle stays as it is.
+ */
+rejoin_status rejoin_load_own_of(rejoin_communicator *communicator, uint32_t rank, const void **own, size_t *bytes);
 
 /*
  * Ends the version and begins the next one with this model, which has to be the same at all ranks.
@@ -732,15 +760,21 @@ typedef struct rejoin_tracker_config {
     uint64_t lost_after_millis; /* silence after which a process is declared lost; 0: 1.5 s */
     uint64_t members_millis;    /* how long a rank may be missing, until REJOIN_MEMBERS_MISSING; 0: 1 minute */
     /* the fewest ranks that the world may shrink to, at most `world`: then processes join by
-       rejoin_join_as_task(). 0: the world is fixed, and the next three have to be 0 */
+       rejoin_join_as_task(). 0: the world is fixed, and the next five have to be 0 */
     uint32_t min;
     uint32_t max;                    /* the most that it may grow to, at least `world`; 0: `world` */
     uint64_t elastic_timeout_millis; /* how long a replacement is waited for before it shrinks; 0: 30 s */
     uint64_t resize_interval_millis; /* how long it doesn't grow after it has changed; 0: 10 s */
+    /* how often the world may change: after that it doesn't grow, and if it had to shrink, the job
+       ends with REJOIN_UNRECOVERABLE; 0: any number of times */
+    uint32_t most_resizes;
+    /* 1: the own models of ranks that are gone may be lost, should no copy of one be left; 0: the job
+       ends with REJOIN_UNRECOVERABLE then, which says whose */
+    int32_t own_may_be_lost;
 } rejoin_tracker_config;
 
 #define REJOIN_TRACKER_CONFIG_INIT \
-    {sizeof(rejoin_tracker_config), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(rejoin_tracker_config), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /*
  * Opens the job's tracker: a listener and one thread. *tracker is set whatever is returned, so that

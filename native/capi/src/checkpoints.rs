@@ -5,6 +5,7 @@ use crate::handle::{with, RejoinCommunicator};
 use crate::numbers::{self, bad};
 use crate::quiet::catch;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::Rank;
 use std::ffi::{c_char, c_void};
 
 /// See the header.
@@ -64,6 +65,63 @@ pub unsafe extern "C" fn rejoin_load_own(
         rank.own = rank.live()?.load_own()?;
         own.write(rank.own.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast()));
         length.write(rank.own.as_ref().map_or(0, |bytes| bytes.len()));
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// What `rejoin_former` is in the header.
+#[repr(C)]
+pub struct RejoinFormer {
+    /// The number of ranks; 0: there was no other world.
+    pub world: u32,
+    /// Which rank it was, or -1.
+    pub rank: i64,
+    /// Whose own models it is given.
+    pub given: *const u32,
+    /// How many.
+    pub given_count: usize,
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_former_world(communicator: *mut RejoinCommunicator, former: *mut RejoinFormer) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        let into = former.as_mut().ok_or_else(|| bad("former is NULL; what is known is written there".into()))?;
+        let known = rank.live()?.former();
+        rank.given = known.iter().flat_map(|former| &former.given).map(|rank| rank.0).collect();
+        *into = RejoinFormer {
+            world: known.as_ref().map_or(0, |former| former.world),
+            rank: known.and_then(|former| former.rank).map_or(-1, |rank| rank.0.into()),
+            given: rank.given.as_ptr(),
+            given_count: rank.given.len(),
+        };
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_load_own_of(
+    communicator: *mut RejoinCommunicator,
+    of: u32,
+    own: *mut *const c_void,
+    length: *mut usize,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        if own.is_null() || length.is_null() {
+            return Err(bad("own or bytes is NULL; results are written there".into()));
+        }
+        let bytes = rank.live()?.load_own_of(Rank(of))?;
+        own.write(bytes.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast()));
+        length.write(bytes.as_ref().map_or(0, |bytes| bytes.len()));
+        // The same bytes as before, if it was asked for before.
+        rank.own_of.extend(bytes.map(|bytes| (of, bytes)));
         Ok(())
     };
     // SAFETY: as above.

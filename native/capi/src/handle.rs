@@ -6,6 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_communicator::{Communicator, Placement, Printer, Process};
+use std::collections::BTreeMap;
 use std::ffi::{c_char, CString};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -93,6 +94,9 @@ pub(crate) struct Rank {
     /// What was loaded.
     pub(crate) model: Option<Bytes>,
     pub(crate) own: Option<Bytes>,
+    pub(crate) own_of: BTreeMap<u32, Bytes>,
+    /// The ranks whose own models it is given.
+    pub(crate) given: Vec<u32>,
     /// The results of the last gathering of unequal parts.
     pub(crate) gathered: Option<(Bytes, Vec<usize>)>,
 }
@@ -138,7 +142,15 @@ impl RejoinCommunicator {
             None => "the job was over when this rank joined; there is nothing to do".into(),
         };
         let version = AtomicU32::new(communicator.as_ref().map_or(0, |live| live.version().0));
-        let inside = Rank { communicator, gone, model: None, own: None, gathered: None };
+        let inside = Rank {
+            communicator,
+            gone,
+            model: None,
+            own: None,
+            own_of: BTreeMap::new(),
+            given: Vec::new(),
+            gathered: None,
+        };
         let incarnation = AtomicU32::new(incarnation);
         let printer = Mutex::new(inside.communicator.as_ref().map(Communicator::printer));
         let handle = RejoinCommunicator { rank, world, incarnation, version, printer, guarded: Guarded::new(inside) };

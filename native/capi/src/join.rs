@@ -97,6 +97,8 @@ pub unsafe extern "C" fn rejoin_join_again(communicator: *mut RejoinCommunicator
         rank.live()?.was_sent_back()?;
         let before = rank.take("joining again has failed; this process has to end")?;
         (rank.model, rank.own, rank.gathered) = (None, None, None);
+        rank.own_of.clear();
+        rank.given.clear();
         rank.communicator = before.join_again()?;
         Ok(if rank.communicator.is_some() {
             OK

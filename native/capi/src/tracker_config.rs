@@ -53,12 +53,16 @@ pub struct RejoinTrackerConfig {
     pub elastic_timeout_millis: u64,
     /// How long the world doesn't grow after a change.
     pub resize_interval_millis: u64,
+    /// How often the world may change; 0: any number of times.
+    pub most_resizes: u32,
+    /// 1: the own models of ranks that are gone may be lost.
+    pub own_may_be_lost: i32,
 }
 
 fields!(
     RejoinTrackerConfig, "rejoin_tracker_config":
     size, world, job, secret, listen, ports, encrypt, name, join_file, deaths, lost_after_millis, members_millis, min,
-    max, elastic_timeout_millis, resize_interval_millis,
+    max, elastic_timeout_millis, resize_interval_millis, most_resizes, own_may_be_lost,
 );
 
 /// What C asks for.
@@ -118,9 +122,15 @@ pub(crate) unsafe fn tracker_config(config: *const RejoinTrackerConfig) -> Resul
 /// Within which bounds the world may change.
 fn elastic(given: &RejoinTrackerConfig) -> Result<Option<Elastic>, Error> {
     if given.min == 0 {
-        let set = [u64::from(given.max), given.elastic_timeout_millis, given.resize_interval_millis];
-        let names = ["max", "elastic_timeout_millis", "resize_interval_millis"];
-        return match set.into_iter().zip(names).find(|(value, _)| *value != 0) {
+        let may_be_lost = u64::from(given.own_may_be_lost != 0);
+        let set = [
+            (u64::from(given.max), "max"),
+            (given.elastic_timeout_millis, "elastic_timeout_millis"),
+            (given.resize_interval_millis, "resize_interval_millis"),
+            (u64::from(given.most_resizes), "most_resizes"),
+            (may_be_lost, "own_may_be_lost"),
+        ];
+        return match set.into_iter().find(|(value, _)| *value != 0) {
             None => Ok(None),
             Some((value, name)) => Err(bad(format!(
                 "config.{name} is {value}, but config.min is 0, so the world is fixed; say the fewest ranks, too"
@@ -137,6 +147,7 @@ fn elastic(given: &RejoinTrackerConfig) -> Result<Option<Elastic>, Error> {
         max,
         timeout_millis: or(given.elastic_timeout_millis, 30_000),
         interval_millis: or(given.resize_interval_millis, 10_000),
-        most_resizes: None,
+        most_resizes: Some(given.most_resizes).filter(|most| *most > 0),
+        own_may_be_lost: given.own_may_be_lost != 0,
     }))
 }

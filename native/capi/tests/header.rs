@@ -126,7 +126,9 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
         min,
         max,
         elastic_timeout_millis,
-        resize_interval_millis
+        resize_interval_millis,
+        most_resizes,
+        own_may_be_lost
     );
     layout!(
         "rejoin_config",

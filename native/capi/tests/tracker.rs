@@ -33,6 +33,8 @@ fn config(world: u32) -> RejoinTrackerConfig {
         max: 0,
         elastic_timeout_millis: 0,
         resize_interval_millis: 0,
+        most_resizes: 0,
+        own_may_be_lost: 0,
     }
 }
 

@@ -12,7 +12,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::launched::Launched;
-use rejoin_communicator::{Boot, Communicator, Folding, Input, Limits, Options};
+use rejoin_communicator::{Boot, Communicator, Folding, Former, Input, Limits, Options};
 use std::time::Duration;
 
 /// Number of the boot collective's inputs, among the kinds of inputs.
@@ -68,6 +68,33 @@ fn expect(what: &str, seen: &[f32], wanted: &[f32]) -> Result<(), Error> {
 /// What only this rank has at a version: of another length at each rank, nothing at rank 7.
 fn own_model(rank: u32, version: u32) -> Vec<f32> {
     input(rank, version, 11, if rank == 7 { 0 } else { 1000 * (rank as usize + 1) })
+}
+
+/// What a rank starts with: the own model that it had in the world that made the version, and those that it is given of
+/// ranks that are gone.
+fn own_models(ranks: &Communicator, version: u32) -> Result<(), Error> {
+    let here = Former { rank: Some(ranks.rank()), world: ranks.world(), given: Vec::new() };
+    let former = ranks.former().unwrap_or(here);
+    let expect_own = |owner: Rank, own: &[u8]| {
+        let own: Vec<f32> = own.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        expect(&format!("the own model of rank {owner}"), &own, &own_model(owner.0, version))
+    };
+    match (former.rank, ranks.load_own()?) {
+        (Some(was), Some(own)) => expect_own(was, &own)?,
+        (None, None) => println!("has no own model at version {version}"),
+        (was, own) => {
+            let text = format!("WRONG RESULT of load: was {was:?}, has an own model: {}", own.is_some());
+            return Err(Error::new(Code::Internal, text));
+        }
+    }
+    for gone in former.given {
+        let said = match ranks.load_own_of(gone)? {
+            Some(own) => expect_own(gone, &own).map(|()| "is given")?,
+            None => "lacks",
+        };
+        println!("{said} the own model of rank {gone} of {} as of version {version}", former.world);
+    }
+    Ok(())
 }
 
 struct Scenario {
@@ -151,16 +178,8 @@ impl Scenario {
             "is local rank {} of {}, cross rank {} of {}",
             here.local_rank, here.local_size, here.cross_rank, here.cross_size
         );
-        let own = ranks.load_own()?;
-        match own.as_ref().filter(|_| version.0 > 0) {
-            Some(own) => {
-                let own: Vec<f32> = own.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-                expect("load of the own model", &own, &own_model(rank, version.0))?;
-            }
-            None if self.own && version.0 > 0 => {
-                return Err(Error::new(Code::Internal, format!("WRONG RESULT of load: no own model at {version}")))
-            }
-            None => {}
+        if self.own && version.0 > 0 {
+            own_models(ranks, version.0)?;
         }
         let mut last = Vec::new();
         match model {

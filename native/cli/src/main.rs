@@ -181,6 +181,10 @@ struct RunArguments {
     /// shrink the job ends with an error.
     #[arg(long, requires = "min", value_name = "TIMES")]
     reset_limit: Option<u32>,
+    /// With --min: the own models of ranks that are gone may be lost, should no copy of one be left. Without it the job
+    /// ends with an error then.
+    #[arg(long, requires = "min")]
+    own_may_be_lost: bool,
     /// With --hosts or --discovery: exclude a host after so many processes have failed there, or
     /// couldn't be started. No more are started there then; those that are there go on.
     #[arg(long, value_name = "FAILURES", value_parser = clap::value_parser!(u32).range(1..))]
@@ -284,6 +288,10 @@ struct TrackerArguments {
     /// shrink the job ends with an error.
     #[arg(long, requires = "min", value_name = "TIMES")]
     reset_limit: Option<u32>,
+    /// With --min: the own models of ranks that are gone may be lost, should no copy of one be left. Without it the job
+    /// ends with an error then.
+    #[arg(long, requires = "min")]
+    own_may_be_lost: bool,
     /// The join file: address and secret, for this user's launchers on hosts that share the folder.
     /// It is removed when the job is over.
     #[arg(long, value_name = "FILE")]
@@ -380,6 +388,7 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
         timeout_millis: arguments.elastic_timeout.as_millis() as u64,
         interval_millis: arguments.resize_interval.as_millis() as u64,
         most_resizes: arguments.reset_limit,
+        own_may_be_lost: arguments.own_may_be_lost,
     });
     ended(service::serve(&Service {
         name: job,
@@ -485,6 +494,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         resize_interval: arguments.resize_interval,
         until: None,
         reset_limit: arguments.reset_limit,
+        own_may_be_lost: arguments.own_may_be_lost,
         failures_per_host: arguments.failures_per_host,
         exclude_cooldown: arguments.exclude_cooldown,
         restarts: if arguments.restart { arguments.restarts } else { 0 },

@@ -321,6 +321,30 @@ pub(crate) fn load_own<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong
     to_bytes(env, own.as_deref())
 }
 
+/// Which rank it was (-1: none) and of how many, and whose own models it is given; null: there was no other world.
+pub(crate) fn former<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<JIntArray<'l>, Failure> {
+    let Some(former) = with(communicator, |live| Ok(live.former()))? else { return Ok(JIntArray::null()) };
+    let given = former.given.iter().map(|rank| Held::number(rank.0));
+    let about = [former.rank.map_or(-1, |rank| Held::number(rank.0)), Held::number(former.world)];
+    let numbers: Vec<jint> = about.into_iter().chain(given).collect();
+    let array = env.new_int_array(numbers.len())?;
+    array.set_region(env, 0, &numbers)?;
+    Ok(array)
+}
+
+pub(crate) fn load_own_of<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    rank: jint,
+) -> Result<JByteArray<'l>, Failure> {
+    let rank = u32::try_from(rank).map_err(|_| {
+        Error::new(Code::BadArgument, format!("the rank is {rank}; expected the number of a rank, from 0"))
+    })?;
+    let own = with(communicator, |live| Ok(live.load_own_of(Rank(rank))?))?;
+    to_bytes(env, own.as_deref())
+}
+
 pub(crate) fn checkpoint_with_own<'l>(
     env: &mut Env<'l>,
     _: JClass<'l>,

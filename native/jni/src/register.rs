@@ -77,6 +77,8 @@ const METHODS: &[NativeMethod] = &[
         static fn communicator_checkpoint(communicator: jlong, model: JByteBuffer, site: JString)
     },
     native! { fn = ranks::load_own, static fn communicator_load_own(communicator: jlong) -> jbyte[] },
+    native! { fn = ranks::former, static fn communicator_former(communicator: jlong) -> jint[] },
+    native! { fn = ranks::load_own_of, static fn communicator_load_own_of(communicator: jlong, rank: jint) -> jbyte[] },
     native! {
         fn = ranks::checkpoint_with_own,
         static fn communicator_checkpoint_with_own(communicator: jlong, model: JByteBuffer, own: jbyte[], site: JString)

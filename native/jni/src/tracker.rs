@@ -86,6 +86,7 @@ fn elastic(settings: &mut Settings, world: u32) -> Result<Option<Elastic>, Error
         timeout_millis: settings.or("elastic.timeout.millis", millis, 30_000)?,
         interval_millis: settings.or("elastic.interval.millis", millis, 10_000)?,
         most_resizes: None,
+        own_may_be_lost: false,
     }))
 }
 

@@ -88,8 +88,8 @@ pub(crate) fn step(
                 effects.push(FromProcess::Freed { rolled_back: error.code == Code::RolledBack });
             }
             Output::Given(id) => effects.push(FromProcess::Given(id)),
-            // Worlds here are fixed.
-            Output::Began(..) | Output::Model(..) => {}
+            // Nothing is fed from here to what holds of worlds, and ranks have no models of their own.
+            Output::Began(..) | Output::Model(..) | Output::Own(..) | Output::Safe(..) | Output::Copy(..) => {}
             Output::Started(_, start) => effects.push(FromProcess::Started(start.lineage, start.version)),
             Output::Entered(_, lineage, version) => {
                 // The version it was started at, or the next one.

@@ -59,6 +59,7 @@ pub(crate) fn new(setup: &Setup, epoch: u32) -> Tracker {
             timeout_millis: TIMING.heartbeat_millis,
             interval_millis: 0,
             most_resizes: None,
+            own_may_be_lost: false,
         }),
         epoch,
         timing: TIMING,

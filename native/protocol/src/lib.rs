@@ -20,6 +20,7 @@ pub mod collective;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod former;
 pub mod hook;
 pub mod host;
 pub mod ids;

@@ -64,8 +64,6 @@ pub struct Running {
     pub round: u32,
     /// Whether it has entered a version.
     pub entered: bool,
-    /// Whether the checkpoint that it has entered it with is one of several, each with a rank's own model.
-    pub has_own: bool,
     /// The tracker hasn't been sent yet which version it has entered.
     pub is_unreported: bool,
     /// The oldest version of which its channels have the logs, as far as reported.
@@ -159,7 +157,6 @@ impl Running {
             version,
             round,
             entered: false,
-            has_own: false,
             is_unreported: false,
             oldest: version,
             results: Vec::new(),

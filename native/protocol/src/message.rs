@@ -4,6 +4,7 @@ use crate::collective::{Extent, ObservedInput, SegmentAddress};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
+use crate::former::Former;
 use crate::hook::Hook;
 use crate::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Position, Rank, Task, Version,
@@ -383,6 +384,8 @@ pub struct Newcomer {
     pub own: Option<Checkpoint>,
     /// The agents that hold it.
     pub own_holders: Vec<AgentId>,
+    /// The world that made the version, if it was another one.
+    pub former: Option<Box<Former>>,
     /// What only this rank had, as of that version.
     pub local: Option<Vec<u8>>,
 }
@@ -398,5 +401,13 @@ impl Newcomer {
     /// Rank and incarnation.
     pub fn id(&self) -> MemberId {
         MemberId { rank: self.rank, incarnation: self.incarnation }
+    }
+
+    /// The own models that it starts with, and who holds each: its own one, and those that it is given of ranks that
+    /// are gone.
+    pub fn own_models(&self) -> impl Iterator<Item = (Checkpoint, &[AgentId])> {
+        let own = self.own.map(|own| (own, &self.own_holders[..]));
+        let given = self.former.iter().flat_map(|former| &former.given);
+        own.into_iter().chain(given.filter_map(|given| Some((given.own?, &given.holders[..]))))
     }
 }

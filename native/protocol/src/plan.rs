@@ -11,6 +11,7 @@
 //!    entered; otherwise the job is over.
 
 use crate::error::{Code, Error};
+use crate::former::{FormerWorlds, Heir, World};
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -103,6 +104,10 @@ pub struct Situation<'a> {
     pub highest: Version,
     /// Which agent holds what.
     pub held: &'a [(AgentId, Checkpoint)],
+    /// The worlds that an elastic job had before: a rank may start with own models of those.
+    pub former: &'a FormerWorlds,
+    /// Whether the own models of ranks that are gone may be lost.
+    pub own_may_be_lost: bool,
     /// For each rank: of which versions its own state is kept; `None` for ranks that have none of their own.
     pub locals: &'a [Option<Vec<Position>>],
 }
@@ -153,10 +158,31 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         Member::Living { version, oldest } => Some((*version, *oldest)),
         _ => None,
     });
-    match (living.clone().map(|(version, _)| version).min(), living.map(|(_, oldest)| oldest).max()) {
+    let mut decision = match (living.clone().map(|(version, _)| version).min(), living.map(|(_, oldest)| oldest).max())
+    {
         (Some(lowest), Some(floor)) => join_the_living(situation, &fresh, lowest, floor),
         _ => start_everybody(situation, &fresh),
+    };
+    if let (Decision::Start { checkpoint: Some(checkpoint), reason, .. }, true) =
+        (&mut decision, situation.own_may_be_lost)
+    {
+        let (_, lost) = Held::of(situation).lacking(situation, &fresh, checkpoint);
+        if !lost.is_empty() {
+            let lost = of_version(situation, &lost, checkpoint);
+            reason.push_str(&format!("; the own model of {lost} is lost, as it may be"));
+        }
     }
+    decision
+}
+
+/// These ranks at a version, by the world that made it.
+fn of_version(situation: &Situation<'_>, ranks: &[Rank], checkpoint: &Checkpoint) -> String {
+    let mut text = format!("rank {}", list(ranks));
+    if let World::Former(former) = situation.former.of(checkpoint.lineage) {
+        text.push_str(&format!(" in the world of {} ranks that made it", former.ranks.len()));
+    }
+    text.push_str(&format!(" as of version {}", checkpoint.version));
+    text
 }
 
 fn join_the_living(situation: &Situation<'_>, fresh: &[Rank], lowest: Version, floor: Version) -> Decision {
@@ -266,13 +292,27 @@ impl<'a> Held<'a> {
         common.iter().find(|(_, held)| held.is_made()).or_else(|| common.first()).map(|(_, held)| *held)
     }
 
-    /// Whether this rank's own state as of the version is there, if it has any.
-    fn has_own(&self, situation: &Situation<'_>, rank: Rank, checkpoint: &Checkpoint) -> bool {
-        let version = checkpoint.version;
-        match situation.locals.get(rank.0 as usize) {
-            _ if checkpoint.has_own => self.by_version.get(&version).is_some_and(|there| there.owners.contains(&rank)),
-            Some(Some(kept)) => kept.contains(&Position { lineage: checkpoint.lineage, version }),
+    /// Whose own state, of all that these would start with at this version, isn't there: what can't be
+    /// done without, and what may be lost. In the numbers of the world that made the version.
+    fn lacking(&self, situation: &Situation<'_>, fresh: &[Rank], checkpoint: &Checkpoint) -> (Vec<Rank>, Vec<Rank>) {
+        let (lineage, version) = (checkpoint.lineage, checkpoint.version);
+        let is_there = |owner: &Rank| self.by_version.get(&version).is_some_and(|there| there.owners.contains(owner));
+        let is_kept = |rank: &Rank| match situation.locals.get(rank.0 as usize) {
+            Some(Some(kept)) => kept.contains(&Position { lineage, version }),
             _ => true,
+        };
+        match (checkpoint.has_own, situation.former.of(lineage)) {
+            (false, _) => (fresh.iter().copied().filter(|rank| !is_kept(rank)).collect(), Vec::new()),
+            (true, World::Forgotten) => (fresh.to_vec(), Vec::new()),
+            (true, World::Present) => (fresh.iter().copied().filter(|rank| !is_there(rank)).collect(), Vec::new()),
+            (true, World::Former(former)) => {
+                let heirs = former.heirs(situation.members.len() as u32).into_iter();
+                let lacking = heirs.filter(|heir| fresh.binary_search(&heir.rank).is_ok() && !is_there(&heir.of));
+                let (lost, needed): (Vec<Heir>, Vec<Heir>) =
+                    lacking.partition(|heir| heir.is_gone && situation.own_may_be_lost);
+                let of = |heirs: Vec<Heir>| heirs.into_iter().map(|heir| heir.of).collect();
+                (of(needed), of(lost))
+            }
         }
     }
 
@@ -282,7 +322,7 @@ impl<'a> Held<'a> {
             return Some((None, Vec::new()));
         }
         let checkpoint = self.checkpoint(version)?;
-        let is_whole = fresh.iter().all(|rank| self.has_own(situation, *rank, checkpoint));
+        let is_whole = self.lacking(situation, fresh, checkpoint).0.is_empty();
         is_whole.then(|| (Some(*checkpoint), self.at(version).iter().map(|(agent, _)| *agent).collect()))
     }
 
@@ -291,12 +331,17 @@ impl<'a> Held<'a> {
         let Some(checkpoint) = self.checkpoint(version) else {
             return format!("no agent that is connected holds version {version}");
         };
-        let lacking = fresh.iter().filter(|rank| !self.has_own(situation, **rank, checkpoint));
-        let lacking: Vec<Rank> = lacking.copied().collect();
-        let (ranks, what) = (list(&lacking), if checkpoint.has_own { "model" } else { "state" });
-        let mut text = format!("the own {what} of rank {ranks} as of version {version} is lost");
+        let (lacking, _) = self.lacking(situation, fresh, checkpoint);
+        let what = if checkpoint.has_own { "model" } else { "state" };
+        let mut text = format!("the own {what} of {} is lost", of_version(situation, &lacking, checkpoint));
         if checkpoint.has_own {
             text.push_str(": its holder and those of its copies are gone");
+        }
+        if let World::Former(former) = situation.former.of(checkpoint.lineage) {
+            let is_gone = |rank: &Rank| former.ranks.get(rank.0 as usize).is_some_and(Option::is_none);
+            if checkpoint.has_own && lacking.iter().any(is_gone) {
+                text.push_str(", and it may not be lost (own_may_be_lost; `rejoin run --own-may-be-lost`)");
+            }
         }
         text
     }

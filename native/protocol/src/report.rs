@@ -17,8 +17,6 @@ pub enum Report {
         version: Version,
         /// The round that comes next.
         round: u32,
-        /// Whether ranks have models of their own beside the checkpoint's.
-        has_own: bool,
     },
     /// Its data link to a peer broke or can't be made.
     LinkDown {

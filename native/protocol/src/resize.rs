@@ -37,6 +37,9 @@ pub struct Elastic {
     pub interval_millis: u64,
     /// How often it may change (the reset limit); `None`: any number of times.
     pub most_resizes: Option<u32>,
+    /// Whether the own models of ranks that are gone may be lost, should no copy of one be left. Otherwise the job
+    /// ends with an error then.
+    pub own_may_be_lost: bool,
 }
 
 /// One rank of the present world.
@@ -192,8 +195,14 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    const ELASTIC: Elastic =
-        Elastic { min: 2, max: 5, timeout_millis: 1000, interval_millis: 3000, most_resizes: None };
+    const ELASTIC: Elastic = Elastic {
+        min: 2,
+        max: 5,
+        timeout_millis: 1000,
+        interval_millis: 3000,
+        most_resizes: None,
+        own_may_be_lost: false,
+    };
 
     fn calm() -> Moment {
         Moment { is_boundary: false, resizes: 0, since_resize: None, standing_by: Vec::new() }

@@ -1,5 +1,6 @@
 //! The membership as the tracker last decided it.
 
+use crate::former::FormerWorlds;
 use crate::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -50,6 +51,8 @@ pub struct View {
     /// The version at which each lineage left the one before, from the first on: what a tracker
     /// that comes back has to know.
     pub branches: Vec<Version>,
+    /// The worlds that an elastic job had before.
+    pub former: FormerWorlds,
     /// Whether any plan was made before this view, or may have been: a tracker that has come back
     /// and found no agent that knew can't say. One that has found a rank which was never started says
     /// no: whatever was planned, nothing can have been finished by all.

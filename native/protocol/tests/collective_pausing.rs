@@ -5,6 +5,7 @@ mod support;
 
 use collective_support::*;
 use rejoin_protocol::collective::{Next, ParticipantOutput, RankPlan};
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::ids::{AgentId, Lineage, Phase, Rank};
 use rejoin_protocol::message::RankState;
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
@@ -108,6 +109,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
     let view = View {
         generation: generation(2),
         branches: Vec::new(),
+        former: FormerWorlds::default(),
         has_begun: true,
         fingerprint: None,
         hooked: None,

@@ -9,6 +9,7 @@ use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing::{collective_id, generation_number, identity, inputs, judge, COMMON_BYTES};
 use rejoin_protocol::collective::{CollectiveId, RankPlan, SegmentAddress};
 use rejoin_protocol::event::Event;
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Phase, Rank};
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus};
 use rejoin_protocol::report::Report;
@@ -46,6 +47,7 @@ fn plan_of(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> RankPlan {
         generation: generation(number),
         lineage: Lineage(0),
         branches: Vec::new(),
+        former: FormerWorlds::default(),
         has_begun: true,
         fingerprint: None,
         hooked: None,

@@ -11,6 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rejoin_protocol::collective::{Extent, ObservedInput, SegmentAddress};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
@@ -238,6 +239,7 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
                 generation,
                 lineage: Lineage(branches.len() as u32),
                 branches: branches.into_iter().map(Version).collect(),
+                former: FormerWorlds::default(),
                 has_begun: fingerprint.is_some(),
                 hooked: fingerprint.as_ref().map(|fingerprint| fingerprint.len() > 3),
                 fingerprint,

@@ -3,6 +3,7 @@
 mod host_support;
 
 use host_support::*;
+use rejoin_protocol::former::{Former, Given};
 use rejoin_protocol::host::{HostInput, HostOutput};
 use rejoin_protocol::ids::{AgentId, Checkpoint, Rank};
 use rejoin_protocol::message::{Newcomer, TrackerMessage};
@@ -33,6 +34,17 @@ fn an_own_model_is_safe_when_two_others_hold_it_and_not_before() {
     let outputs = desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
     assert!(!is_safe(&outputs));
     let outputs = desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(2) });
+    assert!(is_safe(&outputs) && copies(&outputs).is_empty());
+}
+
+#[test]
+fn an_incarnation_that_takes_the_same_again_in_the_same_process_is_told_that_it_is_safe() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(HostInput::Own(own(5, 0)));
+    for agent in [2, 3] {
+        desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(agent) });
+    }
+    let outputs = desk.input(HostInput::Own(own(5, 0)));
     assert!(is_safe(&outputs) && copies(&outputs).is_empty());
 }
 
@@ -86,6 +98,35 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
     let outputs = desk.input(fetched(6));
     assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.own == Some(own(5, 0))));
     assert_eq!(copies(&outputs), [2, 3]);
+}
+
+#[test]
+fn a_newcomer_fetches_what_it_is_given_of_ranks_that_are_gone_and_owes_its_copies() {
+    let mut desk = Desk::join_accepted();
+    // Of three ranks now; numbers of the former world are none of this one's.
+    let given = |rank: u32, own, holders: &[u64]| Given {
+        rank: Rank(rank),
+        own,
+        holders: holders.iter().copied().map(AgentId).collect(),
+    };
+    let former = Former { world: 5, rank: None, given: vec![given(2, Some(own(5, 2)), &[2]), given(4, None, &[])] };
+    let newcomer = Newcomer {
+        checkpoint: Some(Checkpoint { has_own: true, ..checkpoint(5) }),
+        former: Some(former.clone().into()),
+        ..newcomer(0, 0, 5)
+    };
+    let fetched = HostInput::Fetched { member: member(0), bytes: 10, source: "agent 2".into(), millis: 4 };
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
+    let outputs = desk.input(fetched.clone());
+    let asked = outputs.iter().find_map(|output| match output {
+        HostOutput::Fetch { checkpoint, holders, .. } => Some((*checkpoint, holders[0].agent.0)),
+        _ => None,
+    });
+    assert_eq!(asked, Some((own(5, 2), 2)));
+    let outputs = desk.input(fetched);
+    let HostOutput::Start { start, .. } = &outputs[0] else { panic!("{outputs:?}") };
+    assert_eq!((start.own, &start.former), (None, &Some(former.into())));
+    assert_eq!(copies(&outputs), [2, 3], "it may die before the next version");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The pure decision: where newcomers start, and why.
 
 use rejoin_protocol::error::Code;
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use rejoin_protocol::plan::{decide, list, Chain, Decision, Member, Situation};
 
@@ -33,12 +34,21 @@ struct Table {
     highest: u32,
     held: Vec<(AgentId, Checkpoint)>,
     locals: Vec<Option<Vec<Position>>>,
+    former: FormerWorlds,
 }
 
 impl Table {
     fn of(members: Vec<Member>, highest: u32, held: Vec<(AgentId, Checkpoint)>) -> Self {
         let locals = vec![None; members.len()];
-        Table { members, chain: Chain::default(), planned_before: true, highest, held, locals }
+        Table {
+            members,
+            chain: Chain::default(),
+            planned_before: true,
+            highest,
+            held,
+            locals,
+            former: FormerWorlds::default(),
+        }
     }
 
     fn decide(&self) -> Decision {
@@ -49,6 +59,8 @@ impl Table {
             highest: Version(self.highest),
             held: &self.held,
             locals: &self.locals,
+            former: &self.former,
+            own_may_be_lost: false,
         })
     }
 
@@ -226,4 +238,19 @@ fn a_lazy_checkpoint_is_the_same_as_what_it_becomes_and_what_is_made_is_preferre
     assert_eq!(table.start(), (3, vec![1, 2, 3], false));
     let Decision::Start { checkpoint, .. } = table.decide() else { panic!("they can start") };
     assert_eq!(checkpoint, Some(held(2, 0, 3).1));
+}
+
+#[test]
+fn a_version_of_a_world_that_is_forgotten_gives_no_rank_an_own_model() {
+    let owner = |owner: u32| {
+        let (agent, common) = held(owner.into(), 0, 4);
+        (agent, Checkpoint { owner: Some(Rank(owner)), digest: u128::from(owner), ..common })
+    };
+    let common = held(0, 0, 4);
+    let common = (common.0, Checkpoint { has_own: true, ..common.1 });
+    let mut table = Table::of(vec![Fresh, Fresh], 4, vec![common, owner(0), owner(1)]);
+    assert_eq!(table.start().0, 4);
+    table.former.forget_before(Lineage(1));
+    let Decision::Fail(error) = table.decide() else { panic!("it is not known whose they are") };
+    assert_eq!(error.code, Code::Unrecoverable);
 }

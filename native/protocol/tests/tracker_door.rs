@@ -9,6 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use rejoin_protocol::collective::{Extent, ObservedInput};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
@@ -58,7 +59,7 @@ fn only_the_agent_of_a_slot_ends_it_breaks_it_or_finishes_in_it() {
         Report::Finished { rounds: 3, digest: 1 },
         Report::Interrupted { peer, generation, reason: reason.clone() },
         Report::CannotShare { peer, generation, reason },
-        Report::VersionEntered { lineage: Lineage(0), version: Version(4), round: 4, has_own: false },
+        Report::VersionEntered { lineage: Lineage(0), version: Version(4), round: 4 },
     ]
     .map(|report| AgentMessage::Report { member, report })
     .into();
@@ -76,7 +77,7 @@ fn another_agents_word_on_how_far_a_rank_is_or_what_it_alone_has_does_not_count(
     let mut desk = Desk::trained_to(2, 3);
     let position = Position { lineage: Lineage(0), version: Version(4) };
     let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
-    let report = Report::VersionEntered { lineage: Lineage(0), version: Version(9), round: 9, has_own: false };
+    let report = Report::VersionEntered { lineage: Lineage(0), version: Version(9), round: 9 };
     assert_eq!(desk.says(2, AgentMessage::Report { member, report }), []);
     assert_eq!(desk.says(2, AgentMessage::Local { member, at: position, bytes: vec![1] }), []);
     let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 1, ranks: Vec::new() }).to_vec();
@@ -284,6 +285,7 @@ fn a_view() -> impl Strategy<Value = View> {
             generation: Generation { epoch, number },
             lineage: Lineage(branches.len() as u32),
             branches: branches.into_iter().map(Version).collect(),
+            former: FormerWorlds::default(),
             has_begun,
             fingerprint: Some("terms".into()),
             hooked: None,
@@ -311,8 +313,8 @@ fn a_message() -> impl Strategy<Value = Said> {
     let who = || (number(), incarnation()).prop_map(|(rank, incarnation)| MemberId { rank: Rank(rank), incarnation });
     let report =
         prop_oneof![
-            (position(), number(), any::<bool>()).prop_map(|(Position { lineage, version }, round, has_own)| {
-                Report::VersionEntered { lineage, version, round, has_own }
+            (position(), number()).prop_map(|(Position { lineage, version }, round)| {
+                Report::VersionEntered { lineage, version, round }
             }),
             option::of(an_error()).prop_map(|failure| Report::Left { failure }),
             (who(), prop_oneof![Just(Lane::Channels), Just(Lane::Collectives)])

@@ -3,9 +3,8 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Task, Version};
+use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Rank, Task, Version};
 use rejoin_protocol::message::RankState;
-use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
 use support::takeover::former;
@@ -205,17 +204,27 @@ fn a_task_whose_rank_is_gone_comes_back_into_a_world_that_grows() {
 }
 
 #[test]
-fn models_of_their_own_keep_a_world_as_it_is() {
+fn a_rank_that_comes_begins_without_an_own_model_and_the_others_with_theirs() {
     let mut desk = joined_by(3, &[2]);
-    // No agent has been asked since what it holds.
-    for version in [4, 5] {
-        for rank in [0, 1] {
-            let (lineage, version) = (Lineage(0), Version(version));
-            let entered = Report::VersionEntered { lineage, version, round: version.0, has_own: true };
-            let outputs = desk.reports(u64::from(rank) + 1, rank, 0, entered);
-            assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
-        }
+    let outputs = finishes_before(&mut desk, 4);
+    assert!(resized(&outputs).is_some());
+    desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
+    let ranks = [0, 1].map(|task| takes_part(&mut desk, task, 0));
+    let own = |rank: u32| Checkpoint { owner: Some(Rank(rank)), ..checkpoint(4) };
+    let common = Checkpoint { has_own: true, ..checkpoint(4) };
+    for (link, (rank, incarnation)) in [1, 2].into_iter().zip(ranks) {
+        let held = vec![common, own(rank)];
+        desk.stands(link, vec![stands(rank, incarnation, RankState::Fresh)], held);
     }
+    let incarnation = ranks[0].1;
+    let outputs = desk.stands(3, vec![stands(2, incarnation, RankState::Fresh)], Vec::new());
+    let plan = plan(&outputs, 3).expect("a plan");
+    let told = plan.newcomers.iter().map(|newcomer| {
+        let former = newcomer.former.as_ref().expect("another world made it");
+        (newcomer.own, former.rank, former.world, former.given.len())
+    });
+    let expected = [(Some(own(0)), Some(Rank(0)), 2, 0), (Some(own(1)), Some(Rank(1)), 2, 0), (None, None, 2, 0)];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -3,10 +3,14 @@
 mod support;
 
 use rejoin_protocol::error::Code;
+use rejoin_protocol::former::{Former, Given};
+use rejoin_protocol::ids::AgentId;
 use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version};
+use rejoin_protocol::message::Newcomer;
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::resize::Elastic;
+use rejoin_protocol::tracker::TrackerOutput;
 use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput};
 use support::elastic::*;
 use support::takeover::former;
@@ -149,18 +153,62 @@ fn below_its_minimum_a_world_waits_and_then_ends_with_who_was_missing() {
     }
 }
 
-#[test]
-fn models_of_their_own_end_a_job_that_would_have_to_shrink() {
-    let mut desk = training(3, 2);
+/// Three ranks with own models, of which the one in the middle is gone for good: what the plan of the
+/// smaller world says, or how the job ends. Its model is held by agents as `copies` says.
+fn shrinks_with_own(config: TrackerConfig, copies: &[u32]) -> Vec<TrackerOutput> {
+    let mut desk = training_as(config);
     dies(&mut desk, 1, &[]);
-    let own = Checkpoint { has_own: true, ..checkpoint(3) };
+    let held = |rank: u32| {
+        let of_the_dead = copies.contains(&rank).then(|| own(3, 1));
+        [Checkpoint { has_own: true, ..checkpoint(3) }, own(3, rank)].into_iter().chain(of_the_dead).collect::<Vec<_>>()
+    };
     for rank in [0, 2] {
-        desk.stands(u64::from(rank) + 1, vec![stands(rank, 0, at(3))], vec![own]);
+        desk.stands(u64::from(rank) + 1, vec![stands(rank, 0, at(3))], held(rank));
     }
     let outputs = desk.pass_alive(TIMEOUT + 200, &[1, 3]);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0), None, Some(1)]));
+    let ranks = [0, 2].map(|task| takes_part(&mut desk, task, 0));
+    let mut last = Vec::new();
+    for (task, (rank, incarnation)) in [0, 2].into_iter().zip(ranks) {
+        last = desk.stands(u64::from(task) + 1, vec![stands(rank, incarnation, RankState::Fresh)], held(task));
+    }
+    last
+}
+
+fn own(version: u32, rank: u32) -> Checkpoint {
+    Checkpoint { owner: Some(Rank(rank)), digest: u128::from(100 + rank), ..checkpoint(version) }
+}
+
+#[test]
+fn the_own_model_of_a_rank_that_is_gone_is_given_to_the_next_one() {
+    let outputs = shrinks_with_own(elastic(3, 2), &[0, 2]);
+    let plan = plan(&outputs, 3).expect("a plan");
+    let [zero, one] = &plan.newcomers[..] else { panic!("{plan:?}") };
+    assert_eq!((zero.own, one.own), (Some(own(3, 0)), Some(own(3, 2))), "each keeps its own");
+    let former = |newcomer: &Newcomer| *newcomer.former.clone().expect("another world made it");
+    assert_eq!(former(zero), Former { world: 3, rank: Some(Rank(0)), given: Vec::new() });
+    let given = vec![Given { rank: Rank(1), own: Some(own(3, 1)), holders: vec![AgentId(1), AgentId(3)] }];
+    assert_eq!(former(one), Former { world: 3, rank: Some(Rank(2)), given });
+}
+
+#[test]
+fn an_own_model_of_which_no_copy_lives_ends_the_job_with_whose_it_was() {
+    let outputs = shrinks_with_own(elastic(3, 2), &[]);
     let error = failure(&outputs).expect("an end");
     assert_eq!(error.code, Code::Unrecoverable);
-    assert!(error.message.contains("models of their own"), "{error}");
+    let whose = "the own model of rank 1 in the world of 3 ranks that made it as of version 3 is lost";
+    assert!(error.message.contains(whose), "{error}");
+}
+
+#[test]
+fn an_own_model_that_may_be_lost_is_given_as_lost() {
+    let rules = elastic(3, 2);
+    let allowing = rules.elastic.map(|elastic| Elastic { own_may_be_lost: true, ..elastic });
+    let outputs = shrinks_with_own(TrackerConfig { elastic: allowing, ..rules }, &[]);
+    let plan = plan(&outputs, 3).expect("a plan");
+    let given = vec![Given { rank: Rank(1), own: None, holders: Vec::new() }];
+    assert_eq!(plan.newcomers[1].former.as_ref().map(|former| former.given.clone()), Some(given));
+    assert_eq!(plan.newcomers[1].own, Some(own(3, 2)));
 }
 
 #[test]
@@ -184,7 +232,8 @@ fn a_job_that_has_not_begun_waits_for_all_its_ranks() {
 #[test]
 fn bounds_that_cannot_hold_are_refused() {
     let refused = |min, max, timeout_millis| {
-        let elastic = Elastic { min, max, timeout_millis, interval_millis: INTERVAL, most_resizes: None };
+        let elastic =
+            Elastic { min, max, timeout_millis, interval_millis: INTERVAL, most_resizes: None, own_may_be_lost: false };
         let config = TrackerConfig { elastic: Some(elastic), ..config(3) };
         Tracker::new(config, Millis(0)).expect_err("bounds that can't hold").code
     };

@@ -388,7 +388,14 @@ impl Scenario {
         let timeout_millis = rng.u64(300..2500);
         let least = if rng.u32(0..4) == 0 { world } else { world.div_ceil(2) };
         let min = rng.u32(1..=least);
-        this.elastic = Some(Elastic { min, max: world, timeout_millis, interval_millis: 0, most_resizes: None });
+        this.elastic = Some(Elastic {
+            min,
+            max: world,
+            timeout_millis,
+            interval_millis: 0,
+            most_resizes: None,
+            own_may_be_lost: false,
+        });
         this.compute_millis = rng.u64(20..400);
         // Of two lives at once each may have a world of its own, and a job that has too few ranks may end twice.
         this.faults.retain(|(_, fault)| !matches!(fault, Fault::SecondTracker(_) | Fault::KillTrackerAtEnd(_)));
@@ -406,6 +413,12 @@ impl Scenario {
         let mut this = this.growing(seed);
         if let Some(elastic) = this.elastic.as_mut().filter(|_| rng.u32(0..4) == 0) {
             elastic.most_resizes = Some(rng.u32(0..=1));
+        }
+        // By the seed alone, so that all else stays as it is drawn.
+        let mut rng = Rng::with_seed(seed ^ 0x0177_0de1);
+        this.job.has_own = rng.bool();
+        if let Some(elastic) = this.elastic.as_mut() {
+            elastic.own_may_be_lost = rng.u32(0..4) == 0;
         }
         this
     }

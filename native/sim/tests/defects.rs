@@ -190,6 +190,26 @@ fn a_tracker_that_is_not_told_how_often_the_world_may_change_is_found() {
 }
 
 #[test]
+fn a_rank_that_begins_with_the_own_model_of_its_new_number_is_found() {
+    assert_eq!(by(Defect::OwnByNumber, Family::Elastic, 50), "OwnModels");
+}
+
+#[test]
+fn own_models_of_ranks_that_are_gone_and_are_not_begun_with_are_found() {
+    assert_eq!(by(Defect::GivenIsDropped, Family::Elastic, 50), "OwnModels");
+}
+
+#[test]
+fn a_tracker_that_comes_back_and_is_not_told_of_former_worlds_is_found() {
+    by(Defect::WorldsUnreported, Family::Elastic, 500);
+}
+
+#[test]
+fn copies_of_own_models_that_are_said_to_be_made_and_are_not_are_found() {
+    assert_eq!(by(Defect::CopiesInVain, Family::Elastic, 50), "OwnModels");
+}
+
+#[test]
 fn a_task_that_stands_by_and_is_not_told_the_end_is_found() {
     assert_eq!(by(Defect::SparesUnreported, Family::Spares, 20), "Deadlines");
 }

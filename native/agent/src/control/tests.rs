@@ -7,6 +7,7 @@ use crate::fetch::{Reply, Request};
 use crate::plane::{AgentReports, DataPlane, PlaneUsage};
 use parking_lot::Mutex;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{HostOutput, Offer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Version};
@@ -270,6 +271,7 @@ impl Ending {
             generation,
             lineage: Lineage(0),
             branches: Vec::new(),
+            former: FormerWorlds::default(),
             has_begun: false,
             fingerprint: Some("t".into()),
             hooked: None,
@@ -284,7 +286,7 @@ impl Ending {
         self.says(TrackerMessage::Plan(Plan {
             generation,
             lineage: Lineage(0),
-            newcomers: vec![Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local }],
+            newcomers: vec![Newcomer { rank, incarnation, version, checkpoint, own, own_holders, former: None, local }],
             table: vec![stands],
             holders: Vec::new(),
             reason: "all are there".into(),

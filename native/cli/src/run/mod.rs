@@ -69,6 +69,8 @@ pub struct Options {
     pub resize_interval: Duration,
     /// How often the world may change; `None`: any number of times.
     pub reset_limit: Option<u32>,
+    /// Whether the own models of ranks that are gone may be lost.
+    pub own_may_be_lost: bool,
     /// After how many failures a host is excluded; `None`: never.
     pub failures_per_host: Option<u32>,
     /// For how long; `None`: for good.

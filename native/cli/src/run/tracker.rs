@@ -92,6 +92,7 @@ impl OwnTracker {
                 timeout_millis: options.elastic_timeout.as_millis() as u64,
                 interval_millis: options.resize_interval.as_millis() as u64,
                 most_resizes: options.reset_limit,
+                own_may_be_lost: options.own_may_be_lost,
             }),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };

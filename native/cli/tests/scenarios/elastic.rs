@@ -100,24 +100,41 @@ fn the_tracker_dies_when_a_rank_is_gone_and_its_next_life_shrinks_the_world() {
     }
 }
 
+/// Four ranks with own models, of which these are killed for good.
+fn shrinks_with_own(killed: &[u32], options: &[&str]) -> Ran {
+    let (program, rules) = (example("scenario"), killed.iter().map(|rank| at(*rank, 2, 9)).collect::<Vec<_>>());
+    let mut all = vec!["-n", "4", "--min", "2", "--elastic-timeout", "300ms"];
+    rules.iter().for_each(|rule| all.extend(["--kill", rule]));
+    all.extend(options);
+    all.extend(["--", &program, "4", "10000", "own", "again"]);
+    run(&all)
+}
+
 #[test]
-fn models_of_their_own_end_a_run_that_would_have_to_shrink() {
-    let program = example("scenario");
-    let rule = at(1, 2, 9);
-    let ran = run(&[
-        "-n",
-        "4",
-        "--min",
-        "2",
-        "--elastic-timeout",
-        "300ms",
-        "--kill",
-        &rule,
-        "--",
-        &program,
-        "4",
-        "100",
-        "own",
-    ]);
-    ran.ended(4).says("its ranks have models of their own");
+fn the_own_models_of_ranks_that_are_gone_are_given_to_the_others() {
+    let ran = shrinks_with_own(&[1], &[]).ended(0);
+    assert_eq!(digest(&ran), fixed(3));
+    let given: Vec<&str> = ran.out.lines().filter(|line| line.contains("the own model of rank")).collect();
+    assert!(
+        matches!(given[..], [one] if one.ends_with("is given the own model of rank 1 of 4 as of version 2")),
+        "{given:?}"
+    );
+    let ran = shrinks_with_own(&[0, 1], &[]).ended(0);
+    assert_eq!(digest(&ran), fixed(2));
+    for gone in [0, 1] {
+        let line = format!("is given the own model of rank {gone} of 4 as of version 2");
+        assert_eq!(ran.out.matches(&line).count(), 1, "{}", ran.out);
+    }
+}
+
+#[test]
+fn an_own_model_of_which_no_copy_is_left_ends_the_run_with_whose_unless_it_may_be_lost() {
+    // Rank 2's process holds the only copy of rank 1's.
+    let ran = shrinks_with_own(&[1, 2], &["--own-copies", "1"]).ended(4);
+    ran.says("the own model of rank 1 in the world of 4 ranks that made it as of version 2 is lost");
+    let ran = shrinks_with_own(&[1, 2], &["--own-copies", "1", "--own-may-be-lost"]).ended(0);
+    assert_eq!(digest(&ran), fixed(2));
+    for line in ["lacks the own model of rank 1 of 4 as of version 2", "is given the own model of rank 2 of 4"] {
+        assert_eq!(ran.out.matches(line).count(), 1, "{}", ran.out);
+    }
 }

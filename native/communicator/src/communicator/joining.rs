@@ -12,7 +12,7 @@ use rejoin_agent::Agent;
 use rejoin_agent::{Joined, StoodBy};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
-use rejoin_protocol::ids::{Attempt, MemberId, Rank, Task};
+use rejoin_protocol::ids::{Attempt, Checkpoint, MemberId, Rank, Task};
 use rejoin_protocol::message::RankGiven;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -132,7 +132,11 @@ impl Communicator {
         (limits, join_arguments): (Limits, JoinArguments),
     ) -> Self {
         agent.begun(calls.local_rank.member, &start);
-        let own = start.own.map(|own| agent.held(&own).unwrap_or_default());
+        // A model may have no bytes.
+        let bytes = |own: &Checkpoint| agent.held(own).unwrap_or_default();
+        let own = start.own.as_ref().map(bytes);
+        let given = start.former.iter().flat_map(|former| &former.given);
+        let given = given.filter_map(|given| Some((given.rank, bytes(given.own.as_ref()?)))).collect();
         let (loaded, first_lazy, boot_used, finished) = (false, FirstLazy::NotTaken, BTreeMap::new(), false);
         Communicator {
             agent,
@@ -142,6 +146,7 @@ impl Communicator {
             start,
             model,
             own,
+            given,
             loaded,
             first_lazy,
             boot_used,

@@ -40,6 +40,8 @@ pub struct Communicator {
     start: Start,
     model: Option<Bytes>,
     own: Option<Bytes>,
+    /// The own models of ranks that are gone, as far as one lives.
+    given: BTreeMap<Rank, Bytes>,
     /// Whether the program has asked what it starts from.
     loaded: bool,
     first_lazy: FirstLazy,

@@ -2,6 +2,7 @@
 
 use super::first_lazy::FirstLazy;
 use super::{Communicator, JoinArguments};
+use crate::former::Former;
 use crate::options::Options;
 use bytes::Bytes;
 use rejoin_agent::digest;
@@ -11,6 +12,7 @@ use rejoin_protocol::collective::Site;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Checkpoint, Rank, Version};
+use rejoin_protocol::plan::list;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -135,13 +137,58 @@ impl Communicator {
         self.take(Taken { own, ..Taken::new(Checkpoint { has_own: true, ..taken }, model) })
     }
 
-    /// The own model of the version that this incarnation starts from; `None` where none was taken.
+    /// The own model of the version that this incarnation starts from; `None` where none was taken, and for a rank that
+    /// wasn't in the world that took it. In an elastic job it is the one of the rank that this one was then.
     ///
     /// # Errors
     /// `BadState` after a failed call.
     pub fn load_own(&self) -> Result<Option<Bytes>, Error> {
         self.usable()?;
         Ok(self.own.clone())
+    }
+
+    /// The world that made the version which this incarnation starts from; `None` where it is the one that this rank is
+    /// in, as it always is in a job that isn't elastic.
+    pub fn former(&self) -> Option<Former> {
+        self.start.former.as_ref().map(|former| Former {
+            rank: former.rank,
+            world: former.world,
+            given: former.given.iter().map(|given| given.rank).collect(),
+        })
+    }
+
+    /// The own model that a rank of the [former world](Communicator::former) had at the version that this incarnation
+    /// starts from: of one that this rank is given, or was itself (then it is [`Communicator::load_own`]'s). `None`: it
+    /// had none, or it is lost and may be (`rejoin run --own-may-be-lost`).
+    ///
+    /// # Errors
+    /// `BadArgument` for a rank whose model this one isn't given, which says whose it is; the handle stays as it is.
+    /// `BadState` after a failed call.
+    pub fn load_own_of(&self, rank: Rank) -> Result<Option<Bytes>, Error> {
+        self.usable()?;
+        let former = self.former();
+        let (was, given) = match &former {
+            Some(former) => (former.rank, &former.given[..]),
+            None => (Some(self.rank()), &[][..]),
+        };
+        if was == Some(rank) {
+            return Ok(self.own.clone());
+        }
+        if given.contains(&rank) {
+            return Ok(self.given.get(&rank).cloned());
+        }
+        let mine: Vec<Rank> = was.into_iter().chain(given.iter().copied()).collect();
+        let has = match (mine.is_empty(), &former) {
+            (true, _) => "no rank's: it wasn't there when the version was made".into(),
+            (false, None) => format!("its own one, that of rank {}", list(&mine)),
+            (false, Some(former)) => {
+                format!("that of rank {} of the {} ranks that made the version", list(&mine), former.world)
+            }
+        };
+        Err(Error::new(
+            Code::BadArgument,
+            format!("rank {} asked for the own model of rank {rank}, but has {has}", self.rank()),
+        ))
     }
 
     /// A version ends only when it is certain that all ranks have entered it.

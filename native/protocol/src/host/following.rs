@@ -228,9 +228,7 @@ impl Host {
                 let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
                 let came = self.member(newcomer.id()).and_then(|member| member.came.take());
                 let (source, millis) = match came {
-                    Some(Fetched { checkpoint, source, millis })
-                        if [newcomer.checkpoint, newcomer.own].contains(&Some(checkpoint)) =>
-                    {
+                    Some(Fetched { checkpoint, source, millis }) if starts_with(&newcomer, &checkpoint) => {
                         (source, millis)
                     }
                     _ => ("the memory of this process".into(), 0),
@@ -240,17 +238,25 @@ impl Host {
         }
     }
 
-    /// What a newcomer has to fetch next: the model that is the same at all ranks, then its own.
+    /// What a newcomer has to fetch next: the model that is the same at all ranks, then its own, then those of ranks
+    /// that are gone.
     pub(super) fn lacking(&self, newcomer: &Newcomer, is_half_done: bool) -> Option<Checkpoint> {
         // One without bytes is here wherever one is; a lazy one that this process holds has to be made.
         let lacks = |wanted: &Checkpoint| wanted.length > 0 && !(wanted.is_made() && self.holds(wanted));
-        newcomer.checkpoint.filter(|global| !is_half_done && lacks(global)).or(newcomer.own.filter(lacks))
+        newcomer
+            .checkpoint
+            .filter(|global| !is_half_done && lacks(global))
+            .or_else(|| newcomer.own_models().map(|(own, _)| own).find(lacks))
     }
 
     /// The agents that hold what a newcomer starts from and are connected: of this agent, of this host, others.
     pub(super) fn nearest_holders(&self, newcomer: &Newcomer, wanted: &Checkpoint) -> Vec<AgentAddress> {
         let Some(view) = &self.view else { return Vec::new() };
-        let known = if wanted.owner.is_some() { &newcomer.own_holders } else { &self.plan_holders };
+        let known = match wanted.owner {
+            Some(_) => newcomer.own_models().find(|(own, _)| own == wanted).map(|(_, holders)| holders),
+            None => Some(&self.plan_holders[..]),
+        };
+        let known = known.unwrap_or_default();
         let mut holders: Vec<AgentAddress> =
             view.agents.iter().filter(|at| known.contains(&at.agent)).cloned().collect();
         let own = self.config.agent;
@@ -261,13 +267,20 @@ impl Host {
 
     /// A rank of this process has a model of its own.
     pub(super) fn own_model(&mut self, checkpoint: Checkpoint) {
-        if let (Err(error), Some(rank)) = (self.holdings.add(checkpoint, checkpoint.owner), checkpoint.owner) {
-            let incarnation = self.members.iter().filter(|member| member.rank == rank).find_map(|m| m.incarnation);
-            let incarnation = incarnation.unwrap_or_default();
-            return self.broken(MemberId { rank, incarnation }, error);
+        let Some(rank) = checkpoint.owner else { return };
+        let incarnation = self.members.iter().filter(|member| member.rank == rank).find_map(|m| m.incarnation);
+        self.starts_with_own(MemberId { rank, incarnation: incarnation.unwrap_or_default() }, checkpoint);
+    }
+
+    /// The same of one that a rank has taken, or starts with: that may be a gone rank's.
+    fn starts_with_own(&mut self, id: MemberId, checkpoint: Checkpoint) {
+        match self.holdings.add(checkpoint, checkpoint.owner) {
+            Ok(()) => {
+                self.replicas.owe(checkpoint, id.rank);
+                self.copy();
+            }
+            Err(error) => self.broken(id, error),
         }
-        self.replicas.owe(checkpoint);
-        self.copy();
     }
 
     /// Has copies made that are due, and reports whose are all there.
@@ -282,18 +295,17 @@ impl Host {
 
     /// The task's join returns.
     pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, bytes: u64, source: String, millis: u64) {
-        let Newcomer { rank, incarnation, version, checkpoint, own, local, .. } = newcomer;
+        let own_models: Vec<Checkpoint> = newcomer.own_models().map(|(own, _)| own).collect();
+        let Newcomer { rank, incarnation, version, checkpoint, own, former, local, .. } = newcomer;
         let hooked = self.view.as_ref().is_some_and(|view| view.hooked == Some(true));
-        let start = Start { incarnation, lineage, version, checkpoint, own, local, hooked };
+        let start = Start { incarnation, lineage, version, checkpoint, own, former, local, hooked };
         let id = MemberId { rank, incarnation };
         let Some(member) = self.member(id) else { return };
         let attempt = member.attempt;
         member.stage = Stage::Running(Running::new(start.clone()));
         self.outputs.push_back(HostOutput::Start { rank, attempt, start });
-        if let Some(own) = own {
-            // The holders of copies may be gone: the newcomer owes them again.
-            self.own_model(own);
-        }
+        // The holders of copies may be gone: the newcomer owes them again.
+        own_models.into_iter().for_each(|own| self.starts_with_own(id, own));
         if let Some(checkpoint) = checkpoint {
             let round = checkpoint.round;
             let event = Event::Restored { rank, incarnation, version, round, bytes, source, millis };
@@ -356,4 +368,9 @@ impl Host {
         }
         self.end_standing(outcome);
     }
+}
+
+/// Whether a newcomer starts with this.
+pub(super) fn starts_with(newcomer: &Newcomer, checkpoint: &Checkpoint) -> bool {
+    newcomer.checkpoint.as_ref() == Some(checkpoint) || newcomer.own_models().any(|(own, _)| own == *checkpoint)
 }

@@ -15,6 +15,8 @@ const PAUSE_MILLIS: u64 = 50;
 #[derive(Clone, Debug)]
 struct Owed {
     checkpoint: Checkpoint,
+    /// The rank that has taken it, or starts with it: its owner in a former world may have been another number.
+    at: Rank,
     /// The agents that have said that they hold it.
     on: BTreeSet<AgentId>,
     under_way: BTreeSet<AgentId>,
@@ -56,15 +58,18 @@ impl Replicas {
         Replicas { copies, owed: BTreeMap::new() }
     }
 
-    /// A rank of this process has this own model; its bytes are here.
-    pub(super) fn owe(&mut self, checkpoint: Checkpoint) {
-        self.owed.entry(checkpoint.name()).or_insert(Owed {
+    /// This rank of this process has this own model; its bytes are here.
+    pub(super) fn owe(&mut self, checkpoint: Checkpoint, at: Rank) {
+        let owed = self.owed.entry(checkpoint.name()).or_insert(Owed {
             checkpoint,
+            at,
             on: BTreeSet::new(),
             under_way: BTreeSet::new(),
             again_at: None,
             is_told: false,
         });
+        // What an older incarnation here was told, this one waits for anew.
+        (owed.at, owed.is_told) = (at, false);
     }
 
     /// The copies that have to be made now; they are under way from here on.
@@ -77,12 +82,11 @@ impl Replicas {
     ) -> Vec<(Checkpoint, AgentAddress)> {
         let mut due = Vec::new();
         for owed in self.owed.values_mut() {
-            let Some(owner) = owed.checkpoint.owner else { continue };
             if owed.again_at.is_some_and(|at| at > now) {
                 continue;
             }
             owed.again_at = None;
-            for target in targets(view, own, host, owner, self.copies) {
+            for target in targets(view, own, host, owed.at, self.copies) {
                 if !owed.on.contains(&target.agent) && owed.under_way.insert(target.agent) {
                     due.push((owed.checkpoint, target));
                 }
@@ -111,8 +115,7 @@ impl Replicas {
     pub(super) fn safe(&mut self, view: &View, own: AgentId, host: &str) -> Vec<Checkpoint> {
         let mut safe = Vec::new();
         for owed in self.owed.values_mut().filter(|owed| !owed.is_told) {
-            let Some(owner) = owed.checkpoint.owner else { continue };
-            if targets(view, own, host, owner, self.copies).iter().all(|target| owed.on.contains(&target.agent)) {
+            if targets(view, own, host, owed.at, self.copies).iter().all(|target| owed.on.contains(&target.agent)) {
                 owed.is_told = true;
                 safe.push(owed.checkpoint);
             }

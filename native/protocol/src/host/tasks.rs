@@ -1,5 +1,6 @@
 //! What the tasks of this process do: join, take checkpoints, finish, end.
 
+use super::following::starts_with;
 use super::{Host, HostOutput, Local, Offer};
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Checkpoint, MemberId, Millis, Position, Rank, Version};
@@ -79,7 +80,7 @@ impl Host {
             self.send_local(local);
         }
         if let Some(running) = self.member(id).and_then(Member::running_mut) {
-            (running.is_unreported, running.has_own) = (true, checkpoint.has_own);
+            running.is_unreported = true;
         }
         if self.reports_at_once() {
             self.report_versions();
@@ -108,7 +109,7 @@ impl Host {
             let Some(running) = member.running_mut().filter(|running| running.is_unreported) else { continue };
             running.is_unreported = false;
             let (Position { lineage, version }, round) = (running.position(), running.round);
-            let report = Report::VersionEntered { lineage, version, round, has_own: running.has_own };
+            let report = Report::VersionEntered { lineage, version, round };
             self.outputs.push_back(HostOutput::Send(AgentMessage::Report { member: id, report }));
         }
     }
@@ -195,7 +196,7 @@ impl Host {
             }
             return;
         };
-        if newcomer.checkpoint != Some(checkpoint) && newcomer.own != Some(checkpoint) {
+        if !starts_with(&newcomer, &checkpoint) {
             return;
         }
         let bytes = if checkpoint.owner.is_none() { bytes } else { known };

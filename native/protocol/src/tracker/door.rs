@@ -118,7 +118,7 @@ impl Tracker {
     }
 
     fn check_view(&self, view: &View) -> Checked {
-        let View { lineage, branches, slots, fingerprint, .. } = view;
+        let View { lineage, branches, former, slots, fingerprint, .. } = view;
         if !self.is_a_world(slots.len()) {
             return Err(format!("a view of {} ranks", slots.len()));
         }
@@ -127,6 +127,14 @@ impl Tracker {
         }
         branches.iter().try_for_each(|version| check_version(*version))?;
         slots.iter().filter_map(|slot| slot.incarnation).try_for_each(check_incarnation)?;
+        // Each has begun a lineage.
+        if former.worlds.len() > branches.len() + 1 {
+            return Err(format!("a view of lineage {lineage} with {} former worlds", former.worlds.len()));
+        }
+        former.worlds.iter().try_for_each(|former| {
+            self.check_count("ranks of a former world", former.ranks.len())?;
+            former.ranks.iter().flatten().try_for_each(|rank| self.check_collective_id(*rank))
+        })?;
         match fingerprint {
             Some(fingerprint) if fingerprint.len() > TEXT_LIMIT => {
                 Err(format!("a view with terms of {} bytes", fingerprint.len()))

@@ -23,6 +23,7 @@ mod takeover;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::fault::FaultRule;
+use crate::former::FormerWorlds;
 use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank, Task};
 use crate::message::{AgentMessage, CheckpointWish, Standing, Timing, TrackerMessage};
 use crate::plan::Chain;
@@ -248,8 +249,8 @@ pub struct Tracker {
     resized: Option<Millis>,
     /// How often this life has resized the world.
     resizes: u32,
-    /// A rank has entered a version with a model of its own: ahead of what agents say in answer to a view.
-    has_own: bool,
+    /// The worlds that the job had before.
+    former: FormerWorlds,
     /// A later life that found no agent that knew anything.
     knows_nothing: bool,
     /// The checkpoint that the framework has asked for last.
@@ -296,7 +297,7 @@ impl Tracker {
             // A former life may have resized it a moment ago.
             resized: (config.epoch > 1).then_some(now),
             resizes: 0,
-            has_own: false,
+            former: FormerWorlds::default(),
             knows_nothing: false,
             wish: None,
             over: None,
@@ -436,8 +437,7 @@ impl Tracker {
     fn report(&mut self, member: MemberId, report: Report) {
         let MemberId { rank, incarnation } = member;
         match report {
-            Report::VersionEntered { lineage, version, round, has_own } if lineage == self.chain.lineage() => {
-                self.has_own |= has_own;
+            Report::VersionEntered { lineage, version, round } if lineage == self.chain.lineage() => {
                 self.event(Event::VersionEntered { rank, incarnation, lineage, version, round });
                 self.progress(member, Position { lineage, version }, round);
             }

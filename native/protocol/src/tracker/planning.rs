@@ -3,12 +3,14 @@
 use super::{RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
+use crate::former::{Former, Given, World};
 use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, TrackerMessage};
 use crate::plan::{decide, list, Decision, Member, Situation};
 use crate::start::JobStart;
 use crate::view::{AgentAddress, SlotState, View};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -50,6 +52,7 @@ impl Tracker {
             generation: self.generation,
             lineage: self.chain.lineage(),
             branches: self.chain.branches().to_vec(),
+            former: self.former.clone(),
             has_begun: self.has_begun(),
             fingerprint: self.fingerprint.clone(),
             hooked: self.hooked,
@@ -180,6 +183,8 @@ impl Tracker {
             highest: self.reach.highest,
             held: &held,
             locals: &locals,
+            former: &self.former,
+            own_may_be_lost: self.config.elastic.is_some_and(|elastic| elastic.own_may_be_lost),
         });
         match decision {
             Decision::Wait { reason } => self.plan_for_collectives(reason),
@@ -296,7 +301,8 @@ impl Tracker {
         let round = checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let held: Vec<(AgentId, Checkpoint)> = self.all_held();
         let mut owned: BTreeMap<Rank, Vec<(AgentId, Checkpoint)>> = BTreeMap::new();
-        if checkpoint.is_some_and(|checkpoint| checkpoint.has_own) {
+        let has_own = checkpoint.is_some_and(|checkpoint| checkpoint.has_own);
+        if has_own {
             let here =
                 held.into_iter().filter(|(_, held)| (held.lineage, held.version) == (origin.lineage, origin.version));
             for (agent, held) in here {
@@ -305,15 +311,31 @@ impl Tracker {
                 }
             }
         }
+        let of_a_former_world = match self.former.of(origin.lineage) {
+            World::Former(former) => Some(former),
+            World::Present | World::Forgotten => None,
+        };
+        let heirs = of_a_former_world.map(|former| former.heirs(self.slots.len() as u32)).unwrap_or_default();
         let mut newcomers = Vec::new();
         for (rank, slot) in self.slots.iter_mut().enumerate() {
             let (RankSlotState::Fresh, Some(incarnation)) = (&slot.state, slot.incarnation) else { continue };
             let local = slot.local(origin).cloned();
             let rank = Rank(rank as u32);
-            let owns = owned.remove(&rank).unwrap_or_default();
-            let (own, own_holders) =
-                (owns.first().map(|(_, own)| *own), owns.iter().map(|(agent, _)| *agent).collect());
-            newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local });
+            let was = of_a_former_world.map_or(Some(rank), |former| former.was(rank));
+            let mut take = |owner: Option<Rank>| -> (Option<Checkpoint>, Vec<AgentId>) {
+                let owns = owner.and_then(|owner| owned.remove(&owner)).unwrap_or_default();
+                (owns.first().map(|(_, own)| *own), owns.iter().map(|(agent, _)| *agent).collect())
+            };
+            let (own, own_holders) = take(was);
+            let former = of_a_former_world.map(|former| {
+                let gone = heirs.iter().filter(|heir| has_own && heir.is_gone && heir.rank == rank);
+                let given = gone.map(|heir| {
+                    let (own, holders) = take(Some(heir.of));
+                    Given { rank: heir.of, own, holders }
+                });
+                Box::new(Former { world: former.ranks.len() as u32, rank: was, given: given.collect() })
+            });
+            newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, former, local });
             slot.state = RankSlotState::Planned { at: version, round, oldest: version };
         }
         let (generation, lineage, hooked) = (self.generation, self.lineage(), self.hooked);

@@ -37,17 +37,17 @@ impl Tracker {
                 return true;
             }
         };
-        match self.own_state() {
+        match self.has_local_state() {
             // It goes on as it is.
-            Some(_) if !joiners.is_empty() => return false,
-            Some(what) => self.fail(Error::new(
+            true if !joiners.is_empty() => return false,
+            true => self.fail(Error::new(
                 Code::Unrecoverable,
                 format!(
-                    "{reason}; but {what}, which no other rank can go on with. Give all ranks one common model, or \
-                     start the job with a fixed world"
+                    "{reason}; but its ranks have state of their own, which no other rank can go on with. Give all \
+                     ranks one common model, or start the job with a fixed world"
                 ),
             )),
-            None => self.change_world(&ranks, &joiners, &reason),
+            false => self.change_world(&ranks, &joiners, &reason),
         }
         true
     }
@@ -101,14 +101,9 @@ impl Tracker {
         seats.collect()
     }
 
-    /// What ranks have each for itself, and a world of other ranks can't go on with.
-    fn own_state(&self) -> Option<String> {
-        let held = self.agents.values().filter(|agent| agent.counts()).flat_map(|agent| &agent.held);
-        let mut of_the_line = held.filter(|held| self.chain.has(held));
-        if self.has_own || of_the_line.any(|held| held.has_own || held.owner.is_some()) {
-            return Some("its ranks have models of their own".into());
-        }
-        self.slots.iter().any(|slot| slot.locals.is_some()).then(|| "its ranks have state of their own".into())
+    /// Ranks have each for itself what only the tracker keeps, and a world of other ranks can't go on with.
+    fn has_local_state(&self) -> bool {
+        self.slots.iter().any(|slot| slot.locals.is_some())
     }
 
     fn change_world(&mut self, ranks: &[Option<Rank>], joiners: &[Task], reason: &str) {
@@ -145,6 +140,8 @@ impl Tracker {
             );
             self.send(agent, TrackerMessage::Fenced { member, error });
         }
+        self.forget_former_worlds();
+        self.former.resized(self.chain.lineage(), ranks);
         let now = self.now;
         let former = core::mem::take(&mut self.slots);
         let staying = former.into_iter().zip(seats).zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
@@ -196,6 +193,13 @@ impl Tracker {
         self.resizes += 1;
         self.rollback_reason = Some(reason.into());
         self.changed = Some(format!("the world has {world} ranks now: {reason}"));
+    }
+
+    /// Worlds of which no version is held any more: none will be begun from.
+    fn forget_former_worlds(&mut self) {
+        let held = self.agents.values().flat_map(|agent| &agent.held).filter(|held| self.chain.has(held));
+        let oldest = held.map(|held| held.lineage).min().unwrap_or(self.chain.lineage());
+        self.former.forget_before(oldest);
     }
 
     /// For an incarnation of a former world.

@@ -42,6 +42,7 @@ impl Tracker {
                 takeover.until = takeover.until.max(self.now.plus(self.config.timing.lost_after_millis));
             }
             self.chain = Chain::told(view.branches.clone());
+            self.former.clone_from(&view.former);
             if self.fingerprint.is_none() {
                 self.fingerprint.clone_from(&view.fingerprint);
             }
@@ -246,6 +247,7 @@ impl Tracker {
         let is_known = view.branches.len() < self.chain.branches().len();
         if self.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned)) {
             self.chain = Chain::told(view.branches.clone());
+            self.former.clone_from(&view.former);
             self.planned.has_been = true;
             self.hooked = self.hooked.or(view.hooked);
         }

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use rejoin_protocol::error::Code;
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, ONE_BY_ONE, OWN_COPIES};
 use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Rank, Version,
@@ -59,6 +60,7 @@ pub fn view(number: u32, slots: &[Option<u32>], planned: bool) -> View {
     View {
         generation: Generation { epoch: 1, number },
         branches: Vec::new(),
+        former: FormerWorlds::default(),
         has_begun: true,
         fingerprint: None,
         hooked: None,
@@ -76,6 +78,7 @@ pub fn newcomer(rank: u32, number: u32, version: u32) -> Newcomer {
         checkpoint: (version > 0).then(|| checkpoint(version)),
         own: None,
         own_holders: Vec::new(),
+        former: None,
         local: None,
     }
 }

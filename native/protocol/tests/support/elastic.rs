@@ -13,7 +13,14 @@ pub fn elastic(world: u32, min: u32) -> TrackerConfig {
 }
 
 pub fn growing(world: u32, min: u32, max: u32) -> TrackerConfig {
-    let elastic = Elastic { min, max, timeout_millis: TIMEOUT, interval_millis: INTERVAL, most_resizes: None };
+    let elastic = Elastic {
+        min,
+        max,
+        timeout_millis: TIMEOUT,
+        interval_millis: INTERVAL,
+        most_resizes: None,
+        own_may_be_lost: false,
+    };
     TrackerConfig { elastic: Some(elastic), ..config(world) }
 }
 
@@ -131,5 +138,5 @@ pub fn incarnation_of(outputs: &[TrackerOutput], link: u64) -> u32 {
 pub fn enters_in(desk: &mut Desk, link: u64, member: (u32, u32), lineage: u32, version: u32) -> Vec<TrackerOutput> {
     let (rank, incarnation) = member;
     let (lineage, version) = (Lineage(lineage), Version(version));
-    desk.reports(link, rank, incarnation, Report::VersionEntered { lineage, version, round: version.0, has_own: false })
+    desk.reports(link, rank, incarnation, Report::VersionEntered { lineage, version, round: version.0 })
 }

@@ -252,12 +252,7 @@ impl Desk {
 
     pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<TrackerOutput> {
         let (lineage, round, version) = (Lineage(0), version, Version(version));
-        self.reports(
-            u64::from(rank) + 1,
-            rank,
-            incarnation,
-            Report::VersionEntered { lineage, version, round, has_own: false },
-        )
+        self.reports(u64::from(rank) + 1, rank, incarnation, Report::VersionEntered { lineage, version, round })
     }
 
     pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<TrackerOutput> {

@@ -1,6 +1,7 @@
 //! Agents of a tracker's former life.
 
 use super::{checkpoint, config, Desk, Start};
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Version};
 use rejoin_protocol::message::{AgentMessage, RankStatus, Registration, StatusReport};
 use rejoin_protocol::tracker::{TrackerConfig, TrackerOutput};
@@ -25,6 +26,7 @@ pub fn former(number: u32, slots: &[Option<impl Start>], branches: &[u32]) -> Vi
         generation: Generation { epoch: 1, number },
         lineage: Lineage(branches.len() as u32),
         branches: branches.iter().copied().map(Version).collect(),
+        former: FormerWorlds::default(),
         has_begun: true,
         fingerprint: Some("terms".into()),
         hooked: None,

@@ -8,6 +8,7 @@ pub mod fencing;
 pub mod identity;
 pub mod monotony;
 pub mod no_lost_work;
+pub mod own_models;
 pub mod progress;
 pub mod replay;
 pub(crate) mod reports;

@@ -114,10 +114,18 @@ impl Worlds {
         self.entered = lowest.map(|lowest| (lowest, survivors));
     }
 
-    /// All begin again at this version. `is_there` says of a process if it could be asked.
-    pub(crate) fn begun_again(&mut self, version: Version, is_there: impl Fn(u32) -> bool) -> Checked {
+    /// All begin again at this version. `is_there` says of a process if it could be asked, `could_be` of a version if
+    /// it could have been begun from.
+    pub(crate) fn begun_again(
+        &mut self,
+        version: Version,
+        is_there: impl Fn(u32) -> bool,
+        could_be: impl Fn(Version) -> bool,
+    ) -> Checked {
         match self.entered.take() {
-            Some((entered, survivors)) if version < entered && survivors.iter().any(|process| is_there(*process)) => {
+            Some((entered, survivors))
+                if version < entered && could_be(entered) && survivors.iter().any(|process| is_there(*process)) =>
+            {
                 let text = format!("all begin again at version {version}, but every survivor had entered {entered}");
                 Err(Violation::new(NAME, text))
             }

@@ -25,7 +25,7 @@ pub use frame::{End, Frame, Given};
 pub use memory::Memory;
 pub use process::Process;
 pub use process_io::{Input, Output, Try};
-pub use program::{Program, ProgramStep, Topology};
+pub use program::{own_model, Program, ProgramStep, Topology};
 pub use task::Task;
 
 /// What carries the bytes of a job's ranks.
@@ -57,6 +57,8 @@ pub struct Job {
     pub one_by_one: u32,
     /// The world may shrink and grow: what comes of the program's calls follows from how many ranks there were.
     pub is_elastic: bool,
+    /// Each rank has a model of its own beside the one that all have.
+    pub has_own: bool,
     /// A defect of the driver.
     pub defect: Option<Defect>,
 }
@@ -68,7 +70,17 @@ impl Job {
     /// Ranks that repeat themselves, with nothing of their own.
     pub fn new(program: Program, plane: Plane, defect: Option<Defect>) -> Self {
         let one_by_one = FEWEST_ONE_BY_ONE;
-        Job { program, plane, in_place: true, locals: false, lies: false, one_by_one, is_elastic: false, defect }
+        Job {
+            program,
+            plane,
+            in_place: true,
+            locals: false,
+            lies: false,
+            one_by_one,
+            is_elastic: false,
+            has_own: false,
+            defect,
+        }
     }
 }
 
@@ -140,11 +152,19 @@ pub enum Defect {
     ChoiceRepeated,
     /// A checkpoint that was chosen is taken before all ranks have the choice.
     ChoiceUnconfirmed,
+    /// A rank begins with the own model of the rank that had its number in the world before.
+    OwnByNumber,
+    /// What a rank is given of those that are gone is not begun with.
+    GivenIsDropped,
+    /// A tracker that comes back isn't given which worlds there were.
+    WorldsUnreported,
+    /// An own model counts as copied when it is sent.
+    CopiesInVain,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 32] = [
+    pub const ALL: [Defect; 36] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -177,5 +197,9 @@ impl Defect {
         Defect::LimitUnreported,
         Defect::ChoiceRepeated,
         Defect::ChoiceUnconfirmed,
+        Defect::OwnByNumber,
+        Defect::GivenIsDropped,
+        Defect::WorldsUnreported,
+        Defect::CopiesInVain,
     ];
 }

@@ -3,6 +3,7 @@
 use super::frame::{End, Frame};
 use super::memory::{segment_address, Memory, Sharing};
 use super::process_io::{Input, Output, Try};
+use super::program::own_model;
 use super::sim_rank::{Came, SimRank};
 use super::task::Task;
 use super::{Defect, Job, Plane};
@@ -12,7 +13,9 @@ use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, Offer, Peer, OWN_COPIES};
-use rejoin_protocol::ids::{AgentId, Checkpoint, Lane, Lineage, MemberId, Millis, Phase, Rank, Version};
+use rejoin_protocol::ids::{
+    AgentId, Checkpoint, CheckpointName, Lane, Lineage, MemberId, Millis, Phase, Rank, Version,
+};
 use rejoin_protocol::message::{CheckpointWish, RankGiven};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
@@ -25,7 +28,7 @@ pub struct Process {
     pub(super) host: Host,
     pub(super) tasks: Vec<Task>,
     /// Checkpoints whose bytes are here.
-    store: BTreeMap<(Lineage, Version), Checkpoint>,
+    store: BTreeMap<CheckpointName, Checkpoint>,
     pub(super) closed: bool,
     /// Inputs for the host, in their order.
     commands: VecDeque<HostInput>,
@@ -143,7 +146,7 @@ impl Process {
 
     /// Whether the bytes of a checkpoint are here.
     pub fn holds(&self, checkpoint: &Checkpoint) -> bool {
-        self.store.get(&(checkpoint.lineage, checkpoint.version)) == Some(checkpoint)
+        self.store.get(&checkpoint.name()) == Some(checkpoint)
     }
 
     /// The checkpoints whose bytes are here.
@@ -194,9 +197,19 @@ impl Process {
             Input::End(id) => self.report(id, Report::Left { failure: None }),
             Input::Given(start) => {
                 let held = start.origin().map(|origin| origin.checkpoint);
-                self.store.extend(held.map(|held| ((held.lineage, held.version), held)));
+                self.store.extend(held.map(|held| (held.name(), held)));
                 let is_durable = matches!(start, JobStart::Durable(_));
                 self.commands.extend(held.map(if is_durable { HostInput::Durable } else { HostInput::HandedOver }));
+            }
+            Input::Kept(checkpoint) => {
+                self.store.insert(checkpoint.name(), checkpoint);
+                self.commands.push_back(HostInput::Kept(checkpoint));
+            }
+            Input::Copied(checkpoint, to) => {
+                self.commands.push_back(HostInput::Copied { checkpoint, agent: agent(to) });
+            }
+            Input::CopyFailed(checkpoint, to) => {
+                self.commands.push_back(HostInput::CopyFailed { checkpoint, agent: agent(to) });
             }
             Input::Throw(id) => {
                 if let Some(task) = self.find(id).filter(|task| task.sim_rank.is_some()) {
@@ -298,7 +311,7 @@ impl Process {
         let member = MemberId { rank: id.rank, incarnation: task.incarnation() };
         match task.wanted.take().filter(|_| is_here) {
             Some((checkpoint, _)) => {
-                self.store.insert((checkpoint.lineage, checkpoint.version), checkpoint);
+                self.store.insert(checkpoint.name(), checkpoint);
                 let (bytes, source, millis) = (checkpoint.length, "a peer".into(), 0);
                 self.commands.push_back(HostInput::Fetched { member, bytes, source, millis });
             }
@@ -350,9 +363,19 @@ impl Process {
                     task.wishes.clear();
                 }
             }
-            HostOutput::Forget { lineage, version } => drop(self.store.remove(&(lineage, version))),
-            // Ranks here have no models of their own.
-            HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) => {}
+            HostOutput::Forget { lineage, version } => {
+                self.store.retain(|_, held| (held.lineage, held.version) != (lineage, version));
+            }
+            HostOutput::Copy { checkpoint, to } => out.push(Output::Copy(checkpoint, to.agent.0 as u32)),
+            HostOutput::Safe(own) => {
+                let ranks = self.host.view().into_iter().flat_map(|view| {
+                    let alive = (0..view.world()).filter_map(|rank| view.alive(Rank(rank)));
+                    alive.map(|(_, at)| at.agent.0 as u32)
+                });
+                out.push(Output::Safe(own, ranks.filter(|other| *other != self.number).collect()));
+                self.tasks.iter_mut().filter_map(|task| task.sim_rank.as_mut()).for_each(|rank| rank.is_safe(&own));
+            }
+            HostOutput::Faults(_) => {}
             HostOutput::CheckpointWanted(wish) => {
                 self.wish = Some(wish);
                 self.tasks.iter_mut().filter_map(|task| task.sim_rank.as_mut()).for_each(|rank| rank.wish = self.wish);
@@ -440,14 +463,23 @@ impl Process {
         }
     }
 
-    fn start(&mut self, id: Try, start: rejoin_protocol::host::Start, job: &Job, out: &mut Vec<Output>) {
+    fn start(&mut self, id: Try, mut start: rejoin_protocol::host::Start, job: &Job, out: &mut Vec<Output>) {
+        match job.defect {
+            Some(Defect::OwnByNumber) => {
+                start.own = start.own.and(start.checkpoint.map(|common| own_model(&common, id.rank)));
+            }
+            Some(Defect::GivenIsDropped) => start.former.iter_mut().for_each(|former| former.given.clear()),
+            _ => {}
+        }
         let sharing = |task: &Task| task.segment.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
         let sharing = self.task(id).and_then(sharing);
         if !job.lies && !job.is_elastic {
             let right = job.program.model(start.version);
             out.extend(replay::started(id.rank, &start, right, job.locals).err().map(Output::Violated));
         }
-        let is_here = start.checkpoint.is_none_or(|checkpoint| checkpoint.length == 0 || self.holds(&checkpoint));
+        let given = start.former.iter().flat_map(|former| &former.given).filter_map(|given| given.own);
+        let mut begins_with = start.checkpoint.into_iter().chain(start.own).chain(given);
+        let is_here = begins_with.all(|checkpoint| checkpoint.length == 0 || self.holds(&checkpoint));
         let found = crate::invariants::no_lost_work::held(id.rank, start.version, is_here);
         out.extend(found.err().map(Output::Violated));
         let own = End { process: self.number, rank: id.rank, incarnation: start.incarnation };
@@ -510,6 +542,11 @@ impl Process {
                 let reason = "it can't be opened".into();
                 self.report(id, Report::CannotShare { peer, generation, reason });
             }
+            Came::Own(own) => {
+                self.store.insert(own.name(), own);
+                out.push(Output::Own(own, self.host.view().map_or(0, |view| view.world())));
+                self.commands.push_back(HostInput::Own(own));
+            }
             Came::Finish(model) => {
                 let (rounds, digest) = (job.program.versions(), u128::from(model));
                 if job.is_elastic {
@@ -519,7 +556,7 @@ impl Process {
             }
             Came::Entered(checkpoint) => {
                 if checkpoint.version > Version(0) {
-                    self.store.entry((checkpoint.lineage, checkpoint.version)).or_insert(checkpoint);
+                    self.store.entry(checkpoint.name()).or_insert(checkpoint);
                 }
                 let local = job.locals.then(|| replay::local(id.rank, checkpoint.version));
                 self.commands.push_back(HostInput::Entered { member, checkpoint, local });

@@ -6,7 +6,7 @@ use rejoin_collectives::shared::Identity;
 use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Attempt, Generation, Incarnation, Lane, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::start::JobStart;
 
@@ -46,6 +46,12 @@ pub enum Input {
     LinkBroke(End, End, Lane),
     /// The task throws.
     Throw(Try),
+    /// Another process has given it a copy of a rank's own model.
+    Kept(Checkpoint),
+    /// A copy that was to be held by that process is held there.
+    Copied(Checkpoint, u32),
+    /// It couldn't be made.
+    CopyFailed(Checkpoint, u32),
     /// The task ends, after it was given the job's end.
     End(Try),
     /// It holds what the job starts from.
@@ -110,6 +116,12 @@ pub enum Output {
     Began(Try, Start, u32),
     /// A rank has a model: that of this version, taken in this lineage, or the last one.
     Model(Lineage, Version, u128),
+    /// A rank has taken a model of its own, in a world of so many ranks.
+    Own(Checkpoint, u32),
+    /// A rank goes on to a version, as others hold its own model: those of its view that have a rank.
+    Safe(Checkpoint, Vec<u32>),
+    /// That process is to hold a copy of this.
+    Copy(Checkpoint, u32),
     /// The agent follows this view.
     View(Generation),
     /// A promise was broken.

@@ -382,6 +382,12 @@ fn contribution(rank: Rank, model: u64, version: u32, index: u32) -> u64 {
     mix(mix(model, u64::from(rank.0)), u64::from(version) << 32 | u64::from(index))
 }
 
+/// The own model that a rank has beside this one.
+pub fn own_model(common: &Checkpoint, owner: Rank) -> Checkpoint {
+    let digest = u128::from(mix(common.digest as u64, u64::from(owner.0) + 1));
+    Checkpoint { owner: Some(owner), has_own: false, length: 8, digest, ..*common }
+}
+
 /// What all have given becomes.
 pub(super) fn combine(call: &Call, given: &[u64]) -> u64 {
     match (call.operation, call.root) {

@@ -4,6 +4,7 @@ use super::process::Process;
 use super::process_io::Output;
 use super::task::Task;
 use super::{Defect, Job};
+use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::message::{AgentMessage, RankProgress, RankState, StatusReport, TrackerMessage};
 use rejoin_protocol::report::Report;
@@ -15,7 +16,10 @@ impl Process {
     }
 
     /// What the tracker is sent says where ranks are.
-    pub(super) fn sends(&mut self, message: AgentMessage, job: &Job, out: &mut Vec<Output>) {
+    pub(super) fn sends(&mut self, mut message: AgentMessage, job: &Job, out: &mut Vec<Output>) {
+        if let (AgentMessage::Register(registration), Some(Defect::WorldsUnreported)) = (&mut message, job.defect) {
+            registration.view.iter_mut().for_each(|view| view.former = FormerWorlds::default());
+        }
         let reported = |member: MemberId| self.living_task(member).and_then(Task::reported);
         let in_status = |status: &StatusReport| {
             let places = status.ranks.iter().filter_map(|rank| match rank.state {

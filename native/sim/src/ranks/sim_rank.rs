@@ -4,7 +4,7 @@ use super::collectives::{Collectives, Run};
 use super::frame::{End, Frame};
 use super::memory::{Memory, Sharing};
 use super::peers::Peers;
-use super::program::{barrier, combine, confirmation, mix, Program, ProgramStep};
+use super::program::{barrier, combine, confirmation, mix, own_model, Program, ProgramStep};
 use super::streams::Streams;
 use super::{Defect, Job, Output, Plane};
 use crate::invariants::{agreement, replay};
@@ -23,6 +23,8 @@ pub(super) enum Came {
     Nothing,
     /// The rank has entered the version that this begins.
     Entered(Checkpoint),
+    /// The rank has taken a model of its own, and goes on when others hold it.
+    Own(Checkpoint),
     /// The rank is done, with this model.
     Finish(u64),
     /// It can't go on.
@@ -56,6 +58,9 @@ pub(super) struct SimRank {
     entered: Option<Checkpoint>,
     /// Boot isn't over in its channels.
     is_in_boot: bool,
+    /// Its own model that is being copied, and the newest one that was.
+    spreading: Option<Checkpoint>,
+    is_safe: Option<Checkpoint>,
     /// It says other things than it should, in this phase.
     lies_in: Option<Phase>,
     /// The rank whose rows it trains on: its own.
@@ -110,6 +115,8 @@ impl SimRank {
             entering: None,
             entered: streams.is_none().then_some(first),
             is_in_boot: streams.is_some(),
+            spreading: None,
+            is_safe: None,
             lies_in: (job.lies && start.incarnation.number > 0).then_some(Phase::Version(version)),
             wish: None,
             chosen: None,
@@ -156,7 +163,7 @@ impl SimRank {
 
     /// Between two calls, and with something left to do.
     pub(super) fn is_idle(&self) -> bool {
-        self.call.is_none() && !self.finished && !self.failed
+        self.call.is_none() && self.spreading.is_none() && !self.finished && !self.failed
     }
 
     /// Whether it is in a call.
@@ -217,6 +224,12 @@ impl SimRank {
                 check_model(rank, job, next, model, out);
                 let is_last = program.completes && next.0 + 1 == program.versions();
                 let checkpoint = super::program::checkpoint(self.lineage, next, model, is_last);
+                let checkpoint = Checkpoint { has_own: job.has_own, ..checkpoint };
+                let own = own_model(&checkpoint, rank);
+                if job.has_own && self.is_safe != Some(own) {
+                    self.spreading = Some(own);
+                    return Came::Own(own);
+                }
                 if let Some(Err(error)) = self.collectives.as_mut().map(|collectives| collectives.enter(next)) {
                     return self.broken(error);
                 }
@@ -266,6 +279,11 @@ impl SimRank {
     /// What was chosen in the version that it is in.
     pub(super) fn choice(&self) -> Option<(Lineage, Version, bool)> {
         self.chosen.map(|chosen| (self.lineage, self.version, chosen))
+    }
+
+    /// An own model is held by as many others as it has to be.
+    pub(super) fn is_safe(&mut self, own: &Checkpoint) {
+        self.is_safe = self.spreading.take_if(|spreading| spreading == own).or(self.is_safe);
     }
 
     fn finish(&mut self, model: u64, job: &Job, out: &mut Vec<Output>) -> Came {

@@ -6,9 +6,10 @@ use super::state::World;
 use crate::invariants::{agreement, identity, progress, Violation};
 use crate::scenario::{Fault, NO_LIMIT};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::Version;
+use rejoin_protocol::ids::{Checkpoint, CheckpointName, Version};
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::JobResult;
+use std::collections::BTreeSet;
 
 impl World {
     pub(super) fn is_over(&self) -> bool {
@@ -95,6 +96,14 @@ impl World {
         self.processes.iter().filter(reached).map(|(_, there)| there)
     }
 
+    /// What the processes that this life can reach hold.
+    pub(super) fn own_models_held(&self, epoch: u32) -> BTreeSet<CheckpointName> {
+        let held = self.reached_by(epoch).flat_map(|there| {
+            there.process.held().filter(|held| held.version.0 > 0 && there.process.host().holds(held))
+        });
+        held.map(Checkpoint::name).collect()
+    }
+
     /// Whether a rank has died too often; or no process that this life can reach holds a
     /// checkpoint, after processes were killed, or what only one rank had.
     fn may_be_lost(&self, epoch: u32, error: &Error) -> bool {
@@ -113,7 +122,11 @@ impl World {
         };
         // What is durable is there for all.
         let is_durable = matches!(self.scenario.start, JobStart::Durable(_));
-        let is_lost = !is_durable && !self.reached_by(epoch).any(holds);
+        let is_held = match self.scenario.job.has_own {
+            false => self.reached_by(epoch).any(holds),
+            true => self.own_models.is_whole(&self.own_models_held(epoch)),
+        };
+        let is_lost = !is_durable && !is_held;
         kills && (is_lost || self.scenario.job.locals)
     }
 }

@@ -186,6 +186,7 @@ impl World {
             SimEvent::Joins { process, id } => self.input(process, Input::Join(id)),
             SimEvent::Fetches { process, id } => self.fetch(process, id),
             SimEvent::Looks { process, id } => self.look(process, id),
+            SimEvent::Copies { process, to, own } => self.copy(process, to, own),
             SimEvent::LinkBroke { own, other, lane, link } => self.link_broke(own, other, lane, link),
             SimEvent::Arrives { from, to, link, frame } => self.arrives(from, to, link, frame),
             SimEvent::ExecutorStarts => drop(self.new_process()),

@@ -2,10 +2,10 @@
 
 use super::sim_event::SimEvent;
 use super::state::World;
-use crate::invariants::{bounded, deadlines};
-use crate::ranks::{End, Input, Output, Process, Try};
+use crate::invariants::{bounded, deadlines, own_models};
+use crate::ranks::{Defect, End, Input, Output, Process, Try};
 use crate::scenario::FAULTS_END_MILLIS;
-use rejoin_protocol::ids::{AgentId, Millis, Phase, Rank};
+use rejoin_protocol::ids::{AgentId, Checkpoint, Millis, Phase, Rank};
 
 /// How long after a segment couldn't be opened it is tried again.
 const OPEN_AGAIN_MILLIS: u64 = 100;
@@ -180,6 +180,21 @@ impl World {
                 Output::Began(id, start, world) => {
                     let found = self.worlds.began(id.rank, &start, world);
                     self.violate(found);
+                    let found = self.own_models.began(id.rank, &start, world);
+                    self.violate(found);
+                }
+                Output::Own(own, world) => {
+                    let found = self.own_models.took(&own, world);
+                    self.violate(found);
+                }
+                Output::Safe(own, others) => {
+                    let has = |other: &u32| self.processes.get(other).is_some_and(|there| there.process.holds(&own));
+                    let found = own_models::safe(&own, others.is_empty() || others.iter().any(has));
+                    self.violate(found);
+                }
+                Output::Copy(own, to) => {
+                    let pause = self.delay();
+                    self.after(pause, SimEvent::Copies { process, to, own });
                 }
                 Output::Model(lineage, version, model) => {
                     let found = self.worlds.has(lineage, version, model);
@@ -245,6 +260,18 @@ impl World {
                 self.after(50, SimEvent::Fetches { process, id });
             }
         }
+    }
+
+    /// A process brings a copy of an own model to another one, if both are still there and it has it.
+    pub(super) fn copy(&mut self, process: u32, to: u32, own: Checkpoint) {
+        let has = self.processes.get(&process).is_some_and(|there| there.alive && there.process.holds(&own));
+        let reaches = has && self.reachable(process, to).is_some_and(|there| !there.is_closed());
+        let is_in_vain = self.scenario.job.defect == Some(Defect::CopiesInVain);
+        if reaches && !is_in_vain {
+            self.input(to, Input::Kept(own));
+        }
+        let said = if reaches { Input::Copied(own, to) } else { Input::CopyFailed(own, to) };
+        self.input(process, said);
     }
 
     fn reachable(&self, from: u32, holder: u32) -> Option<&Process> {

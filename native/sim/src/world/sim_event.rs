@@ -2,7 +2,7 @@
 
 use crate::ranks::{End, Frame, Try};
 use crate::scenario::Fault;
-use rejoin_protocol::ids::Lane;
+use rejoin_protocol::ids::{Checkpoint, Lane};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::TrackerInput;
 
@@ -25,6 +25,7 @@ pub(super) enum SimEvent {
     Joins { process: u32, id: Try },
     Fetches { process: u32, id: Try },
     Looks { process: u32, id: Try },
+    Copies { process: u32, to: u32, own: Checkpoint },
     LinkBroke { own: End, other: End, lane: Lane, link: u64 },
     Arrives { from: End, to: End, link: u64, frame: Frame },
     ExecutorStarts,
@@ -48,6 +49,7 @@ impl SimEvent {
             | SimEvent::Joins { process, .. }
             | SimEvent::Fetches { process, .. }
             | SimEvent::Looks { process, .. }
+            | SimEvent::Copies { process, .. }
             | SimEvent::EndsWell { process, .. } => Some(*process),
             SimEvent::LinkBroke { own: End { process, .. }, .. } => Some(*process),
             SimEvent::Arrives { to, .. } => Some(to.process),

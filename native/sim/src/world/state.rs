@@ -6,7 +6,9 @@ use super::sim_event::SimEvent;
 use super::sim_process::{Pace, SimProcess};
 use super::tally::Tally;
 use super::trackers::Trackers;
-use crate::invariants::{choices::Choices, no_lost_work::NoLostWork, worlds::Worlds, Monotony, Violation};
+use crate::invariants::{
+    choices::Choices, no_lost_work::NoLostWork, own_models::OwnModels, worlds::Worlds, Monotony, Violation,
+};
 use crate::ranks::{Memory, Try};
 use crate::scenario::Scenario;
 use rejoin_protocol::error::Error;
@@ -39,6 +41,7 @@ pub(super) struct World {
     pub(super) no_lost_work: NoLostWork,
     pub(super) worlds: Worlds,
     pub(super) choices: Choices,
+    pub(super) own_models: OwnModels,
     pub(super) violation: Option<Violation>,
     pub(super) tally: Tally,
     pub(super) verbose: bool,
@@ -47,7 +50,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(scenario: Scenario, verbose: bool) -> World {
         let world = scenario.job.program.world;
-        let no_lost_work = NoLostWork::new(world, scenario.job.locals);
+        let no_lost_work = NoLostWork::new(world, scenario.job.locals || scenario.job.has_own);
         let no_lost_work = match scenario.start.origin() {
             Some(origin) => no_lost_work.from(origin.checkpoint.version),
             None => no_lost_work.begun_alone(scenario.job.program.begins_alone()),
@@ -72,6 +75,7 @@ impl World {
             no_lost_work,
             worlds: Worlds::new(world, scenario.elastic),
             choices: Choices::default(),
+            own_models: OwnModels::new(scenario.elastic.is_some_and(|elastic| elastic.own_may_be_lost)),
             violation: None,
             tally: Tally::default(),
             verbose,

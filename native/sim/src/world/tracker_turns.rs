@@ -271,7 +271,10 @@ impl World {
             }
             Event::RolledBack { version, .. } => {
                 let there: Vec<u32> = self.reached_by(epoch).map(|there| there.process.number()).collect();
-                let found = self.worlds.begun_again(*version, |process| there.contains(&process));
+                // Where ranks have own models, a version of which one is lost is none that could be begun from.
+                let held = self.own_models_held(epoch);
+                let could_be = |entered| !self.scenario.job.has_own || self.own_models.is_whole_at(&held, entered);
+                let found = self.worlds.begun_again(*version, |process| there.contains(&process), could_be);
                 self.violate(found);
             }
             Event::SpareTook { .. } => self.tally.spares += 1,

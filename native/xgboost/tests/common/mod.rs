@@ -205,7 +205,16 @@ impl World {
         let bridge = &self.agents[place.agent].bridge;
         let (incarnation, lineage) = (place.incarnation, self.lineage);
         let (checkpoint, own, local) = (None, None, None);
-        let start = Start { incarnation, lineage, version: Version(version), checkpoint, own, local, hooked: false };
+        let start = Start {
+            incarnation,
+            lineage,
+            version: Version(version),
+            checkpoint,
+            own,
+            former: None,
+            local,
+            hooked: false,
+        };
         DataPlane::start(&**bridge, MemberId { rank: Rank(rank), incarnation }, self.size(), &start);
         self.update_peers();
         for peer in (0..self.size()).filter(|peer| *peer != rank) {

@@ -160,9 +160,33 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
     Native.communicatorCheckpointWithOwn(open(), memory, own, site());
   }
 
-  /** The own model of the version that this incarnation starts from; empty where none was taken. */
+  /**
+   * The own model of the version that this incarnation starts from; empty where none was taken, and
+   * for a rank that wasn't in the world that took it. In an elastic job it is the one of the rank
+   * that this one was then.
+   */
   public Optional<byte[]> loadOwn() {
     return Optional.ofNullable(Native.communicatorLoadOwn(open()));
+  }
+
+  /**
+   * The world that made the version which this incarnation starts from; empty where it is the one
+   * that this rank is in, as it always is in a job that isn't elastic.
+   */
+  public Optional<Former> former() {
+    return Optional.ofNullable(Native.communicatorFormer(open())).map(Former::new);
+  }
+
+  /**
+   * The own model that a rank of the {@link #former} world had at the version that this incarnation
+   * starts from: of one that this rank is given, or was itself. Empty: it had none, or it is lost
+   * and may be ({@code rejoin run --own-may-be-lost}).
+   *
+   * @throws RejoinException BAD_ARGUMENT for a rank whose model this one isn't given, which says
+   *     whose it is; the communicator stays as it is
+   */
+  public Optional<byte[]> loadOwnOf(int rank) {
+    return Optional.ofNullable(Native.communicatorLoadOwnOf(open(), rank));
   }
 
   /**

@@ -117,6 +117,10 @@ final class Native {
   /** What only this rank had at the version that it starts from; null if nothing. */
   static native byte[] communicatorLoadOwn(long communicator);
 
+  static native int[] communicatorFormer(long communicator);
+
+  static native byte[] communicatorLoadOwnOf(long communicator, int rank);
+
   /** The same as a checkpoint with what only this rank has. */
   static native void communicatorCheckpointWithOwn(
       long communicator, ByteBuffer model, byte[] own, String site);

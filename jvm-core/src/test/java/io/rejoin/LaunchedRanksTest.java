@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.tools.ToolProvider;
@@ -137,6 +138,88 @@ class LaunchedRanksTest {
                     "rank=1,version=9,seqno=0,at=again",
                     "rank=2,version=17,at=checkpoint")));
     assertEquals(Files.readString(ROOT.resolve("examples/logistic.digest")).trim(), digest);
+  }
+
+  /** What ranks of an elastic job print, one of which at least is killed. */
+  private static String elastic(Path folder, String[] program, String... options) throws Exception {
+    List<String> command = new ArrayList<>();
+    command.add(System.getProperty("rejoin.test.launcher"));
+    command.addAll(List.of("run", "--timeout", "100s", "--lost-after", "10s"));
+    command.addAll(List.of(options));
+    command.addAll(List.of(program));
+    Path out = folder.resolve("out");
+    Process process =
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(out.toFile()).start();
+    int status = process.waitFor();
+    String said = Files.readString(out);
+    assertEquals(0, status, said);
+    assertTrue(said.contains(" fired at rank"), said);
+    return said;
+  }
+
+  /** By a program of the guide to elastic worlds. */
+  private static List<String> elasticMeans(Path folder, String... options) throws Exception {
+    String guide = Files.readString(ROOT.resolve("docs/elastic.md"));
+    String begin = "```java file=Mean.java\n";
+    String program = guide.substring(guide.indexOf(begin) + begin.length());
+    Path source = folder.resolve("Mean.java");
+    Files.writeString(source, program.substring(0, program.indexOf("```")));
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String[] compile = {
+      "--release", "11", "-cp", classPath, "-d", folder.toString(), source.toString()
+    };
+    assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, compile));
+    String said = elastic(folder, java(3, classPath + ":" + folder, "Mean"), options);
+    return said.lines()
+        .filter(line -> line.contains("the mean is "))
+        .map(line -> line.substring(line.indexOf("the mean is ")))
+        .collect(Collectors.toList());
+  }
+
+  @Test
+  void the_elastic_guides_program_goes_on_as_if_nothing_was_or_in_a_smaller_world(
+      @TempDir Path folder) throws Exception {
+    String[] rules = {"--kill", "rank=1,version=7,seqno=0"};
+    List<String> same = elasticMeans(folder, "--restart", rules[0], rules[1]);
+    assertEquals(3, same.size());
+    String[] fewer = {"--min", "2", "--elastic-timeout", "300ms", rules[0], rules[1]};
+    List<String> smaller = elasticMeans(folder, fewer);
+    assertEquals(2, smaller.size());
+    for (List<String> means : List.of(same, smaller)) {
+      assertEquals(1, Set.copyOf(means).size(), means.toString());
+      double mean = Double.parseDouble(means.get(0).substring("the mean is ".length()));
+      // Of numbers from 0 to 1, the newest of which weigh most.
+      assertEquals(0.5, mean, 0.1);
+    }
+  }
+
+  @Test
+  void each_sample_is_in_an_elastic_state_once_in_each_epoch_although_the_world_shrinks_twice(
+      @TempDir Path folder) throws Exception {
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String[] program = java(4, classPath, "io.rejoin.elastic.CountingProgram");
+    String[] options = {
+      "--min", "2",
+      "--elastic-timeout", "300ms",
+      "--kill", "rank=1,version=7,seqno=0",
+      "--kill", "rank=2,incarnation=any,version=17,seqno=0"
+    };
+    String said = elastic(folder, program, options);
+    assertEquals(2, said.split(Pattern.quote("seen [1], begun again 2"), -1).length - 1, said);
+  }
+
+  @Test
+  void own_models_of_ranks_that_are_gone_are_given_to_others(@TempDir Path folder)
+      throws Exception {
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String[] program = java(4, classPath, "io.rejoin.OwnModelsProgram");
+    String[] options = {
+      "--min", "2", "--elastic-timeout", "300ms", "--kill", "rank=1,version=2,seqno=0"
+    };
+    String said = elastic(folder, program, options);
+    String given = "rank 1, rank 2 of 4 ranks, given those of [1], right";
+    assertEquals(1, said.split(Pattern.quote(given), -1).length - 1, said);
+    assertEquals(3, said.split("refused by BAD_ARGUMENT", -1).length - 1, said);
   }
 
   @Test

@@ -1,0 +1,149 @@
+package io.rejoin.elastic;
+
+import io.rejoin.Communicator;
+import io.rejoin.RejoinException;
+import io.rejoin.RejoinException.Code;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.SplittableRandom;
+
+/**
+ * Deals the samples 0 to {@code size} - 1 out, batch by batch, each of them once in an epoch.
+ *
+ * <p>Where it stands is the epoch and how many samples of it were dealt out, the same at all ranks.
+ * So another world goes on exactly there: no sample is lost, and none is dealt out again that is in
+ * a committed state ({@link State#keep(String, Value)}). Nothing is padded.
+ */
+public final class ElasticSampler implements Value {
+  private final int size;
+  private final long seed;
+  private final boolean shuffle;
+  private int epoch;
+  private int done;
+
+  /** Each epoch in another order, of the seed 0. */
+  public ElasticSampler(int size) {
+    this(size, 0, true);
+  }
+
+  /**
+   * @param size the number of samples, at least 1
+   * @param seed of the epochs' orders
+   * @param shuffle whether each epoch has an order of its own; otherwise samples come as they are
+   *     numbered
+   * @throws RejoinException BAD_ARGUMENT for no samples
+   */
+  public ElasticSampler(int size, long seed, boolean shuffle) {
+    this.size = atLeastOne("size", size);
+    this.seed = seed;
+    this.shuffle = shuffle;
+  }
+
+  /** The number of samples. */
+  public int size() {
+    return size;
+  }
+
+  /** How many epochs were dealt out. */
+  public int epoch() {
+    return epoch;
+  }
+
+  /** How many samples of the present epoch were dealt out. */
+  public int done() {
+    return done;
+  }
+
+  /**
+   * The indices of this rank's samples, at most {@code batch} at a time, to the end of the epoch,
+   * from where the sampler stands when it is iterated over.
+   *
+   * <p>All ranks get as many arrays; at the tail some have fewer indices, or none: so weigh what
+   * you sum by how many there are. A batch counts as dealt out when it is given: commit when its
+   * work is done.
+   *
+   * @throws RejoinException BAD_ARGUMENT for a batch of no samples
+   */
+  public Iterable<int[]> batches(Communicator ranks, int batch) {
+    return batches(ranks.rank(), ranks.world(), batch);
+  }
+
+  Iterable<int[]> batches(int rank, int world, int batch) {
+    atLeastOne("batch", batch);
+    return () -> new Batches(order(), rank, world, batch);
+  }
+
+  @Override
+  public byte[] save() {
+    return ByteBuffer.allocate(2 * Integer.BYTES).putInt(epoch).putInt(done).array();
+  }
+
+  @Override
+  public void restore(byte[] saved) {
+    ByteBuffer from = ByteBuffer.wrap(saved);
+    epoch = from.getInt();
+    done = from.getInt();
+  }
+
+  /** The order of the present epoch's samples: of the seed and the epoch, on any JVM. */
+  private int[] order() {
+    int[] order = new int[size];
+    Arrays.setAll(order, index -> index);
+    // The next seed's epochs are no others of this one's.
+    SplittableRandom random = new SplittableRandom(new SplittableRandom(seed).nextLong() + epoch);
+    for (int left = size; shuffle && left > 1; left--) {
+      int drawn = random.nextInt(left);
+      int other = order[left - 1];
+      order[left - 1] = order[drawn];
+      order[drawn] = other;
+    }
+    return order;
+  }
+
+  private static int atLeastOne(String what, int number) {
+    if (number < 1) {
+      throw new RejoinException(
+          Code.BAD_ARGUMENT, what + " is " + number + "; expected at least 1");
+    }
+    return number;
+  }
+
+  private final class Batches implements Iterator<int[]> {
+    private final int[] order;
+    private final int rank;
+    private final int world;
+    private final int batch;
+    private boolean isOver;
+
+    Batches(int[] order, int rank, int world, int batch) {
+      this.order = order;
+      this.rank = rank;
+      this.world = world;
+      this.batch = batch;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return !isOver;
+    }
+
+    @Override
+    public int[] next() {
+      if (isOver) {
+        throw new NoSuchElementException("the epoch is over");
+      }
+      // Numbers may be beyond the samples, and beyond an int.
+      int begin = (int) Math.min(size, done + (long) rank * batch);
+      int end = (int) Math.min(size, begin + (long) batch);
+      done = (int) Math.min(size, done + (long) world * batch);
+      if (done == size) {
+        isOver = true;
+        epoch++;
+        done = 0;
+      }
+      return Arrays.copyOfRange(order, begin, end);
+    }
+  }
+}

@@ -33,6 +33,8 @@ pub struct JoinFile {
     pub life: u32,
     /// The most ranks that there may be; `None`: their number is fixed.
     pub max: Option<u32>,
+    /// No other launcher starts ranks of the job: the file is there to ask how it is.
+    pub is_for_status: bool,
 }
 
 /// How a launcher finds its job's tracker.
@@ -75,6 +77,8 @@ struct Written {
     life: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_for_status: bool,
     secret: String,
 }
 
@@ -134,6 +138,7 @@ impl JoinFile {
             tracker: written.tracker,
             life: written.life,
             max: written.max,
+            is_for_status: written.is_for_status,
         })
     }
 
@@ -156,6 +161,7 @@ impl JoinFile {
             tracker: self.tracker,
             life: self.life,
             max: self.max,
+            is_for_status: self.is_for_status,
             secret: self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }
@@ -213,6 +219,7 @@ mod tests {
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 3,
             max: None,
+            is_for_status: false,
         };
         file.write(&path).expect("it is written");
         (folder, path, file)

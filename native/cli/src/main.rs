@@ -135,6 +135,10 @@ struct RunArguments {
     /// need names of their own [default: the host's name].
     #[arg(long, requires = "join", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     host: Option<String>,
+    /// Write a join file, by which `rejoin status --join FILE` says how this run is. It must not be there, has the
+    /// job's secret, is this user's alone, and is removed at the end.
+    #[arg(long, conflicts_with = "join", value_name = "FILE")]
+    status: Option<PathBuf>,
     /// Start a rank that died again.
     #[arg(long)]
     restart: bool,
@@ -504,6 +508,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         grace: arguments.grace,
         lost_after: arguments.lost_after,
         members: arguments.members,
+        status: arguments.status,
         durable: arguments.durable,
         durable_every: arguments.durable_every,
         shares_memory: !arguments.no_shared_memory,

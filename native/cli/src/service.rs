@@ -142,6 +142,7 @@ fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
         tracker: (listen.address, 0).into(),
         life: found.as_ref().map_or(1, |found| found.life + 1),
         max: service.elastic.map(|elastic| elastic.max),
+        is_for_status: false,
     };
     // At the former life's port nobody has to look for it.
     let former = found.filter(|found| found.tracker.ip() == listen.address).map(|found| found.tracker.port());

@@ -359,6 +359,23 @@ fn a_run_on_hosts_begins_with_its_ranks_and_grows_to_the_slots_that_are_left() {
 }
 
 #[test]
+fn the_status_of_a_run_on_hosts_says_on_which_host_each_rank_is() {
+    let hosts = Hosts::at(&[A, B]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("status").display().to_string();
+    let run = Run::start(&hosts, &format!("{A}:1,{B}:1"), &["--status", &file]);
+    until("both ranks train", || {
+        let told = finish(&mut rejoin(&["status", "--join", &file, "--json"]));
+        let json: serde_json::Value = serde_json::from_str(&told.out).unwrap_or_default();
+        let hosts: Vec<_> =
+            json["ranks"].as_array().into_iter().flatten().map(|rank| rank["place"]["host"].as_str()).collect();
+        hosts == [Some(A), Some(B)]
+    });
+    run.ended(0);
+    assert!(!Path::new(&file).exists());
+}
+
+#[test]
 fn what_can_not_be_is_refused_with_what_is_expected() {
     let refused = |arguments: &[&str], text: &str| {
         finish(rejoin(&["run"]).args(arguments).args(["--", "true"])).ended(2).says(text);

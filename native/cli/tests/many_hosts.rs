@@ -205,6 +205,25 @@ fn the_status_says_where_each_rank_is_and_who_is_missing_since_when_until_the_jo
 }
 
 #[test]
+fn the_status_of_a_run_of_its_own_is_asked_by_a_file_that_is_for_that_alone_and_goes_with_the_run() {
+    let job = Job::new();
+    let (file, go, program) = (job.path("status"), job.path("go"), example("scenario"));
+    let line = "while [ ! -e \"$0\" ]; do sleep 0.05; done; exec \"$@\"";
+    let of_run = ["run", "-n", "2", "--job", "mine", "--durable", &job.path("durable"), "--status", &file, "--"];
+    let mut running = job.start("run", &[&of_run[..], &["sh", "-c", line, &go, &program, "3", "1000"]].concat());
+    let status = || finish(&mut rejoin(&["status", "--join", &file]));
+    until("the run answers", || status().out.contains("job mine: 2 ranks, 2 missing"));
+    let joins = finish(&mut rejoin(&["run", "--join", &file, "--ranks", "0-1", "--", "true"])).ended(1);
+    joins.says("starts all ranks itself");
+    let again = finish(&mut rejoin(&["run", "-n", "1", "--status", &file, "--", "true"])).ended(1);
+    again.says("is there already");
+    std::fs::write(&go, "").expect("room for a file");
+    running.ended().ended(0);
+    assert!(!std::path::Path::new(&file).exists());
+    status().ended(1).says("there is no join file");
+}
+
+#[test]
 fn the_status_of_a_job_whose_tracker_is_gone_is_an_error_that_says_where_it_was() {
     let job = Job::new();
     job.tracker("tracker", "127.0.0.1").kill();

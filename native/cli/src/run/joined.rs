@@ -102,6 +102,13 @@ impl JoinedTracker {
             }
             goes_on("there is no such file")?;
         };
+        if join.is_for_status {
+            let text = format!(
+                "the join file {path} is of a `rejoin run`, which starts all ranks itself, and is for `rejoin status`; \
+                 ranks of several launchers have a tracker of their own (`rejoin tracker`)"
+            );
+            return Err(Error::new(Code::BadArgument, text).into());
+        }
         if joining.slots > 0 && join.max.is_none() {
             let text = format!(
                 "--slots {}: job {} has {} ranks, which are fixed; name those that are started here, as --ranks 0-3, \

@@ -83,6 +83,8 @@ pub struct Options {
     pub events: Option<PathBuf>,
     /// Whether ranks share memory.
     pub shares_memory: bool,
+    /// Where a join file is written by which the run's status can be asked.
+    pub status: Option<PathBuf>,
     /// Folder of durable checkpoints.
     pub durable: Option<PathBuf>,
     /// Every how many versions one is written.

@@ -84,6 +84,7 @@ mod tests {
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 1,
             max: Some(4),
+            is_for_status: false,
         };
         let order = Order { attempt: 3, lost_after_millis: 1500, placement: Some([1, 2, 0, 2]), details: true };
         let text = order.lines(&join);

@@ -74,6 +74,7 @@ impl Ready {
                     tracker: tracker.address(),
                     life: 1,
                     max: options.min.map(|_| options.most_ranks()),
+                    is_for_status: false,
                 },
             )?);
         }

@@ -2,7 +2,8 @@
 
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Sender;
-use rejoin_agent::protocol::error::Error;
+use rejoin_agent::join_file::JoinFile;
+use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
@@ -12,6 +13,7 @@ use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -70,6 +72,21 @@ pub struct OwnTracker {
     server: Option<(Arc<TrackerServer>, JoinHandle<()>)>,
     address: SocketAddr,
     tell: Sender<LauncherEvent>,
+    status: Option<StatusFile>,
+}
+
+/// The join file by which the status of a run is asked. It goes with the tracker, also where the run has not begun.
+struct StatusFile {
+    path: PathBuf,
+    /// The job's.
+    name: String,
+}
+
+impl Drop for StatusFile {
+    fn drop(&mut self) {
+        // It may have been removed by hand.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 impl OwnTracker {
@@ -99,7 +116,22 @@ impl OwnTracker {
         let port = options.listen.and_then(|listen| listen.port);
         let ports = port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?;
         let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
-        let mut tracker = OwnTracker { config, server: None, address: SocketAddr::new(listen, 0), tell };
+        let status = options.status.clone().map(|path| {
+            let name = options.job.clone().unwrap_or_else(|| config.job.to_string());
+            match path.symlink_metadata() {
+                Err(_) => Ok(StatusFile { path, name }),
+                Ok(_) => Err(Error::new(
+                    Code::BadArgument,
+                    format!(
+                        "--status {} is there already: another run's, or one's that was killed; name another file, or \
+                         remove it if that run is over",
+                        path.display()
+                    ),
+                )),
+            }
+        });
+        let address = SocketAddr::new(listen, 0);
+        let mut tracker = OwnTracker { config, server: None, address, tell, status: status.transpose()? };
         tracker.serve()?;
         Ok(tracker)
     }
@@ -112,6 +144,20 @@ impl OwnTracker {
     fn serve(&mut self) -> Result<(), Error> {
         let server = Arc::new(TrackerServer::start(self.config.clone())?);
         self.address = server.address();
+        if let Some(StatusFile { path, name }) = &self.status {
+            let TrackerConfig { world, elastic, epoch, .. } = &self.config.rules;
+            let join = JoinFile {
+                name: name.clone(),
+                job: self.config.job,
+                secret: self.config.secret.clone(),
+                world: *world,
+                tracker: self.address,
+                life: *epoch,
+                max: elastic.map(|elastic| elastic.max),
+                is_for_status: true,
+            };
+            join.write(path).inspect_err(|_| server.abandon())?;
+        }
         let (notices, tell) = (server.clone(), self.tell.clone());
         let forwarder = std::thread::spawn(move || {
             while let Ok(next) = notices.poll(Duration::from_secs(60)) {
@@ -166,6 +212,7 @@ impl JobTracker for OwnTracker {
         if let Some((server, forwarder)) = self.server.take() {
             server.close();
             let _ = forwarder.join();
+            self.status = None;
         }
     }
 }

@@ -4,10 +4,11 @@
 //! Arguments: sizes of worlds, as `2 4 3 4`. It goes on to the next one when the world has had that
 //! size, and ends after the last one. The model is a line for each version: how many ranks have
 //! made it, and the sum of what they gave. The test that runs it computes the same of those sizes.
-//! A process whose number is in `ELASTIC_DIES` ends with status 3 when it comes.
+//! A process whose number is in `ELASTIC_DIES` ends with status 3 when it comes. With `ELASTIC_OWN` each rank of the
+//! first world has a part that only it keeps, as its own model; whoever comes and goes, each part is at one rank.
 #![allow(missing_docs)]
 
-use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Limits};
@@ -30,17 +31,50 @@ fn reached(model: &str, sizes: &[u32]) -> usize {
     })
 }
 
+/// The parts that this rank begins with.
+fn parts(ranks: &Communicator, version: u32) -> Result<Vec<u8>, Error> {
+    if version == 0 {
+        return Ok(vec![ranks.rank().0 as u8 + 1]);
+    }
+    let mut parts = ranks.load_own()?.unwrap_or_default().to_vec();
+    for gone in ranks.former().map(|former| former.given).unwrap_or_default() {
+        println!("is given the own model of rank {gone}");
+        parts.extend(ranks.load_own_of(gone)?.unwrap_or_default());
+    }
+    Ok(parts)
+}
+
+/// All parts are there once, or the job ends.
+fn are_whole(ranks: &mut Communicator, parts: &[u8], first: u32) -> Result<(), Error> {
+    let mut seen = vec![0_u32; first as usize];
+    for part in parts {
+        seen[usize::from(*part) - 1] += 1;
+    }
+    ranks.allreduce(&mut seen, Reduction::Sum)?;
+    match seen.iter().all(|times| *times == 1) {
+        true => Ok(()),
+        false => Err(Error::new(Code::Internal, format!("WRONG RESULT: the parts are there {seen:?} times"))),
+    }
+}
+
 fn train(ranks: &mut Communicator, sizes: &[u32]) -> Result<String, Error> {
     let (version, model) = ranks.load()?;
     let mut model = model.map(|model| text(&model)).unwrap_or_default();
     let (rank, world) = (ranks.rank().0, ranks.world());
     println!("is rank {rank} of {world} from version {version} on");
+    let has_own = std::env::var_os("ELASTIC_OWN").is_some();
+    let parts = if has_own { parts(ranks, version.0)? } else { Vec::new() };
     let mut last = reached(&model, sizes);
     while last < sizes.len() {
         let mut sum = [given(rank, ranks.version().0)];
         ranks.allreduce(&mut sum, Reduction::Sum)?;
         model += &format!("{world} {}\n", sum[0]);
-        ranks.checkpoint(model.as_bytes())?;
+        if has_own {
+            are_whole(ranks, &parts, sizes[0])?;
+            ranks.checkpoint_with_own(model.as_bytes(), &parts)?;
+        } else {
+            ranks.checkpoint(model.as_bytes())?;
+        }
         if reached(&model, sizes) > last {
             last += 1;
             println!("reached {last}");

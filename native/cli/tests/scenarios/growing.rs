@@ -121,6 +121,20 @@ fn a_world_grows_and_shrinks_and_grows_again_as_slots_come_and_go() {
 }
 
 #[test]
+fn own_models_go_on_while_a_world_grows_and_shrinks_and_grows_again() {
+    let slots = Slots::of(3);
+    let program = ["env", "ELASTIC_OWN=1", &example("elastic"), "3", "4", "2", "3"];
+    let running = grows(3, 4, &slots, &["--elastic-timeout", "55s"], &program);
+    for (reached, next) in [("reached 1", 4), ("reached 2", 2), ("reached 3", 3)] {
+        running.printed(reached, 2);
+        slots.are(next);
+    }
+    let ran = ended(running);
+    // Two go at once, and rank 2's model has a copy at one that stays.
+    assert!(ran.out.contains("is given the own model of rank 2"), "{}", ran.out);
+}
+
+#[test]
 fn worlds_are_had_again_only_by_the_program_that_had_them_and_from_the_log_of_their_beginning() {
     let slots = Slots::of(2);
     let folder = tempfile::tempdir().expect("a folder");

@@ -217,6 +217,38 @@ class InThisProcess(unittest.TestCase):
             self.assertEqual(tracker.result(), b"0 in a world of 1")
             self.assertEqual(stays.wait(LIMIT), 0)
 
+    def test_a_world_changes_no_more_often_than_it_may(self):
+        elastic = {"min_world": 1, "elastic_timeout": 10 * LIMIT, "members": 20 * LIMIT, "reset_limit": 1}
+        program = """
+            with process.join_as_task(number, task=task) as ranks:
+                while True:
+                    try:
+                        ranks.load()
+                        while True:
+                            ranks.allreduce(np.ones(1))
+                            ranks.checkpoint(b"x")
+                    except rejoin.RejoinError as error:
+                        if error.code is not rejoin.Code.RESIZED:
+                            raise
+                        ranks.join_again()
+            """
+        with rejoin.Tracker(3, **elastic) as tracker:
+            ranks = [self.rank(tracker, program, number) for number in range(3)]
+            self.until(tracker, "VersionEntered")
+            for number in (2, 1):
+                tracker.task_leaves(number)
+                ranks[number].kill()
+                ranks[number].wait(LIMIT)
+                tracker.executor_gone(f"process {number}.0", "its slot is gone")
+                if number == 2:
+                    self.assertEqual(self.until(tracker, "Resized")["world"], 2)
+                    # Both have joined again, and train.
+                    for _ in range(2):
+                        self.until(tracker, "VersionEntered")
+            list(tracker)
+            with self.refused(rejoin.Code.UNRECOVERABLE, "changed 1 times, and may not change again"):
+                tracker.result()
+
     def test_a_launcher_starts_ranks_by_the_join_file_which_is_gone_at_the_end(self):
         program = """
             import numpy as np, rejoin
@@ -255,6 +287,9 @@ class InThisProcess(unittest.TestCase):
             ({"world": 2, "lost_after": 0.001}, "silence"),
             ({"world": 2, "members": -1}, "seconds above 0"),
             ({"world": 2, "max_world": 3}, "the world is fixed"),
+            ({"world": 2, "reset_limit": 3}, "config.most_resizes is 3, but config.min is 0, so the world is fixed"),
+            ({"world": 2, "own_may_be_lost": True}, "config.own_may_be_lost is 1"),
+            ({"world": 2, "min_world": 2, "reset_limit": 0}, "reset_limit is 0"),
             ({"world": 2, "min_world": 3}, "1 to 2 are expected"),
             ({"world": 2, "min_world": 1, "max_world": 1}, "2 or more are expected"),
             ({"world": 2, "min_world": 1, "elastic_timeout": 99}, "the wait for missing members"),

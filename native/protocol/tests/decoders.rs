@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rejoin_protocol::collective::{Extent, ObservedInput, SegmentAddress};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::former::FormerWorlds;
+use rejoin_protocol::former::{FormerWorld, FormerWorlds};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
@@ -233,19 +233,31 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
             planned,
         },
     );
-    let view =
-        (generation(), vec(any::<u32>(), 0..4), proptest::option::of(text()), vec(slot, 0..5), vec(address, 0..5))
-            .prop_map(|(generation, branches, fingerprint, slots, agents)| View {
-                generation,
-                lineage: Lineage(branches.len() as u32),
-                branches: branches.into_iter().map(Version).collect(),
-                former: FormerWorlds::default(),
-                has_begun: fingerprint.is_some(),
-                hooked: fingerprint.as_ref().map(|fingerprint| fingerprint.len() > 3),
-                fingerprint,
-                slots,
-                agents,
-            });
+    let world = (any::<u32>(), vec(proptest::option::of(any::<u32>()), 0..4)).prop_map(|(until, ranks)| FormerWorld {
+        until: Lineage(until),
+        ranks: ranks.into_iter().map(|rank| rank.map(Rank)).collect(),
+    });
+    let former = (any::<u32>(), vec(world, 0..3))
+        .prop_map(|(known_from, worlds)| FormerWorlds { known_from: Lineage(known_from), worlds });
+    let view = (
+        generation(),
+        vec(any::<u32>(), 0..4),
+        proptest::option::of(text()),
+        vec(slot, 0..5),
+        vec(address, 0..5),
+        former,
+    )
+        .prop_map(|(generation, branches, fingerprint, slots, agents, former)| View {
+            generation,
+            lineage: Lineage(branches.len() as u32),
+            branches: branches.into_iter().map(Version).collect(),
+            former,
+            has_begun: fingerprint.is_some(),
+            hooked: fingerprint.as_ref().map(|fingerprint| fingerprint.len() > 3),
+            fingerprint,
+            slots,
+            agents,
+        });
     let plan = (generation(), any::<u32>(), status(), vec(any::<u64>(), 0..4), text()).prop_map(
         |(generation, lineage, status, holders, reason)| Plan {
             generation,

@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use rejoin_protocol::collective::{Extent, ObservedInput};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::former::FormerWorlds;
+use rejoin_protocol::former::{FormerWorld, FormerWorlds};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
@@ -280,12 +280,22 @@ fn a_view() -> impl Strategy<Value = View> {
             }
         });
     let agents = vec(0u64..5, 0..4);
-    (number(), number(), vec(number(), 0..3), any::<bool>(), vec(slot, 2..4), agents).prop_map(
-        |(epoch, number, branches, has_begun, slots, agents)| View {
+    let ranks = vec(option::of(0u32..4), 0..5);
+    let worlds = vec((number(), ranks), 0..3).prop_map(|worlds| {
+        let world = |(until, ranks): (u32, Vec<Option<u32>>)| FormerWorld {
+            until: Lineage(until),
+            ranks: ranks.into_iter().map(|rank| rank.map(Rank)).collect(),
+        };
+        worlds.into_iter().map(world).collect::<Vec<FormerWorld>>()
+    });
+    let former =
+        (number(), worlds).prop_map(|(known_from, worlds)| FormerWorlds { known_from: Lineage(known_from), worlds });
+    (number(), number(), vec(number(), 0..3), former, any::<bool>(), vec(slot, 2..4), agents).prop_map(
+        |(epoch, number, branches, former, has_begun, slots, agents)| View {
             generation: Generation { epoch, number },
             lineage: Lineage(branches.len() as u32),
             branches: branches.into_iter().map(Version).collect(),
-            former: FormerWorlds::default(),
+            former,
             has_begun,
             fingerprint: Some("terms".into()),
             hooked: None,

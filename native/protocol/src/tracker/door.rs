@@ -128,7 +128,7 @@ impl Tracker {
         branches.iter().try_for_each(|version| check_version(*version))?;
         slots.iter().filter_map(|slot| slot.incarnation).try_for_each(check_incarnation)?;
         // Each has begun a lineage.
-        if former.worlds.len() > branches.len() + 1 {
+        if former.worlds.len() > if self.is_elastic() { branches.len() + 1 } else { 0 } {
             return Err(format!("a view of lineage {lineage} with {} former worlds", former.worlds.len()));
         }
         former.worlds.iter().try_for_each(|former| {

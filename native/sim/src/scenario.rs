@@ -450,8 +450,8 @@ impl Scenario {
         self
     }
 
-    /// In every fourth job ranks ask in some versions whether a checkpoint is wanted, as it is now and then. By the seed
-    /// alone, so that the others stay as they are drawn.
+    /// In every fourth job ranks ask in some versions whether a checkpoint is wanted, as it is now
+    /// and then. By the seed alone, so that the others stay as they are drawn.
     fn chooses(&mut self, seed: u64) {
         let mut rng = Rng::with_seed(seed ^ 0xc401_ce5e);
         if rng.u32(0..4) > 0 {

@@ -16,42 +16,65 @@ import org.apache.spark.io.CompressionCodec$;
  * spark.io.compression.codec}); what it stores and replicates itself it leaves uncompressed unless
  * {@code spark.rdd.compress} is set when the executors start. A compressed block is the length of
  * its content (4 bytes) and what the codec makes of it.
+ *
+ * <p>Its buffers are used again for each block: a new one each time is garbage of a megabyte that
+ * the collector doesn't keep with the short-lived. For one thread.
  */
 final class BlockCompression {
-  private BlockCompression() {}
+  private final CompressionCodec codec;
+  private final Buffer compressed = new Buffer();
+  private byte[] block = new byte[0];
 
-  /** The application's. */
-  static CompressionCodec codec() {
-    return CompressionCodec$.MODULE$.createCodec(SparkEnv.get().conf());
+  BlockCompression(CompressionCodec codec) {
+    this.codec = codec;
   }
 
-  /** Compresses the first so many bytes. */
-  static byte[] compress(CompressionCodec codec, byte[] block, int length) {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream(length / 2 + 64);
-    try (DataOutputStream plain = new DataOutputStream(bytes)) {
-      plain.writeInt(length);
-      try (DataOutputStream out = new DataOutputStream(codec.compressedOutputStream(bytes))) {
-        out.write(block, 0, length);
+  /** As the application compresses. */
+  static BlockCompression ofApplication() {
+    return new BlockCompression(CompressionCodec$.MODULE$.createCodec(SparkEnv.get().conf()));
+  }
+
+  /** Compresses so many bytes. What it returns is there until the next call. */
+  ByteBuffer compress(byte[] plain, int from, int length) {
+    compressed.reset();
+    try (DataOutputStream out = new DataOutputStream(compressed)) {
+      out.writeInt(length);
+      try (DataOutputStream packed =
+          new DataOutputStream(codec.compressedOutputStream(compressed))) {
+        packed.write(plain, from, length);
       }
     } catch (IOException e) {
       throw new UncheckedIOException("writing to memory can't fail", e);
     }
-    return bytes.toByteArray();
+    return compressed.view();
   }
 
-  /** An error, and no rows, for bytes that were damaged. */
-  static byte[] decompress(CompressionCodec codec, ByteBuffer compressed) {
+  /**
+   * What was compressed, in an array from its beginning on. It is there until the next call.
+   *
+   * @throws UncheckedIOException for bytes that were damaged
+   */
+  ByteBuffer decompress(ByteBuffer stored) {
     try (DataInputStream plain =
         new DataInputStream(
-            new ByteArrayInputStream(
-                compressed.array(), compressed.position(), compressed.remaining()))) {
-      byte[] block = new byte[plain.readInt()];
-      try (DataInputStream in = new DataInputStream(codec.compressedInputStream(plain))) {
-        in.readFully(block);
+            new ByteArrayInputStream(stored.array(), stored.position(), stored.remaining()))) {
+      int length = plain.readInt();
+      if (length > block.length) {
+        block = new byte[length];
       }
-      return block;
+      try (DataInputStream in = new DataInputStream(codec.compressedInputStream(plain))) {
+        in.readFully(block, 0, length);
+      }
+      return ByteBuffer.wrap(block, 0, length);
     } catch (IOException e) {
       throw new UncheckedIOException("a stored block of rows can't be decompressed", e);
+    }
+  }
+
+  /** Whose bytes can be read where they are. */
+  private static final class Buffer extends ByteArrayOutputStream {
+    ByteBuffer view() {
+      return ByteBuffer.wrap(buf, 0, count);
     }
   }
 }

@@ -3,8 +3,6 @@ package io.rejoin.spark;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.IntBuffer;
-import java.util.Arrays;
-import org.apache.spark.io.CompressionCodec;
 
 /** Some rows of a page as a page of their own. */
 final class PageRows {
@@ -29,9 +27,8 @@ final class PageRows {
   }
 
   private static byte[] sparkRows(Page whole, int first, int end) {
-    CompressionCodec codec = BlockCompression.codec();
-    byte[] block = BlockCompression.decompress(codec, whole.content());
-    ByteBuffer rows = ByteBuffer.wrap(block).order(ByteOrder.nativeOrder());
+    BlockCompression compression = BlockCompression.ofApplication();
+    ByteBuffer rows = compression.decompress(whole.content()).order(ByteOrder.nativeOrder());
     int from = 0;
     int at = 0;
     for (int row = 0; row < end; row++) {
@@ -40,10 +37,14 @@ final class PageRows {
       }
       at += Long.BYTES + (int) rows.getLong(at);
     }
-    byte[] part = Arrays.copyOfRange(block, from, at);
-    byte[] content = BlockCompression.compress(codec, part, part.length);
+    ByteBuffer content = compression.compress(rows.array(), from, at - from);
     return Page.begin(
-            whole.kind(), whole.flags(), end - first, whole.columns(), part.length, content.length)
+            whole.kind(),
+            whole.flags(),
+            end - first,
+            whole.columns(),
+            at - from,
+            content.remaining())
         .put(content)
         .array();
   }

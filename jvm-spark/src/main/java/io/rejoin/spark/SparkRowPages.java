@@ -4,7 +4,6 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
-import org.apache.spark.io.CompressionCodec;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -32,7 +31,7 @@ final class SparkRowPages implements PageFormat {
     return new Packed(rows, schema);
   }
 
-  /** The rows of pages: views on their content, and one object that moves. */
+  /** The rows of pages: one object that moves, on bytes that are there until the next row. */
   static Iterator<InternalRow> rows(Iterator<byte[]> pages, int fields) {
     return new Unpacked(pages, fields);
   }
@@ -40,7 +39,7 @@ final class SparkRowPages implements PageFormat {
   private static final class Packed implements Iterator<byte[]> {
     private final Iterator<InternalRow> rows;
     private final StructType schema;
-    private final CompressionCodec codec = BlockCompression.codec();
+    private final BlockCompression compression = BlockCompression.ofApplication();
     private UnsafeProjection projection;
     private ByteBuffer buffer = newBuffer(BLOCK_BYTES);
 
@@ -62,9 +61,9 @@ final class SparkRowPages implements PageFormat {
         put(unsafe(rows.next()));
         count++;
       } while (buffer.position() < BLOCK_BYTES && rows.hasNext());
-      byte[] content = BlockCompression.compress(codec, buffer.array(), buffer.position());
-      return Page.begin(
-              Page.Kind.SPARK_ROWS, 0, count, schema.size(), buffer.position(), content.length)
+      int length = buffer.position();
+      ByteBuffer content = compression.compress(buffer.array(), 0, length);
+      return Page.begin(Page.Kind.SPARK_ROWS, 0, count, schema.size(), length, content.remaining())
           .put(content)
           .array();
     }
@@ -101,9 +100,9 @@ final class SparkRowPages implements PageFormat {
 
   private static final class Unpacked implements Iterator<InternalRow> {
     private final Iterator<byte[]> pages;
-    private final CompressionCodec codec = BlockCompression.codec();
+    private final BlockCompression compression = BlockCompression.ofApplication();
     private final UnsafeRow row;
-    private byte[] block = new byte[0];
+    private ByteBuffer block = ByteBuffer.allocate(0);
     private int at;
 
     Unpacked(Iterator<byte[]> pages, int fields) {
@@ -113,20 +112,21 @@ final class SparkRowPages implements PageFormat {
 
     @Override
     public boolean hasNext() {
-      return at < block.length || pages.hasNext();
+      return at < block.limit() || pages.hasNext();
     }
 
     @Override
     public InternalRow next() {
-      if (at >= block.length) {
+      if (at >= block.limit()) {
         if (!pages.hasNext()) {
           throw new NoSuchElementException("the partition has no further row");
         }
-        block = BlockCompression.decompress(codec, Page.of(pages.next()).content());
+        block = compression.decompress(Page.of(pages.next()).content());
         at = 0;
       }
-      int length = (int) Platform.getLong(block, Platform.BYTE_ARRAY_OFFSET + at);
-      row.pointTo(block, Platform.BYTE_ARRAY_OFFSET + at + LENGTH_BYTES, length);
+      byte[] bytes = block.array();
+      int length = (int) Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at);
+      row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + at + LENGTH_BYTES, length);
       at += LENGTH_BYTES + length;
       return row;
     }

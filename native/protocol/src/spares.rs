@@ -3,8 +3,8 @@
 //! The rules, in the order in which they are tried for the ranks that are open, by number:
 //!
 //! 1. A rank's own task, which has its number, is there: it gets it.
-//! 2. Some incarnation had the rank before, or its own task has another rank: the task that stands by for longest
-//!    gets it. So nothing is waited for after a death, and a task that is tried again becomes the next spare.
+//! 2. Some incarnation had the rank before, or its own task has ended or has another rank: the task that stands by for
+//!    longest gets it. So nothing is waited for after a death, and a task that is tried again becomes the next spare.
 //! 3. Otherwise the rank waits for its own task: spares neither delay a job's start nor take part in it.
 
 use crate::ids::{Rank, Task};
@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 pub struct OpenRank {
     /// Which.
     pub rank: Rank,
-    /// Some incarnation had it before.
-    pub was_taken: bool,
+    /// Some incarnation had it before, or the framework says that its own task has ended.
+    pub is_left: bool,
     /// Why it is open, in words.
     pub because: String,
 }
@@ -54,10 +54,10 @@ pub fn decide(open: &[OpenRank], standing_by: &[Task], have_ranks: &BTreeSet<Tas
             None => left.push(one),
         }
     }
-    for OpenRank { rank, was_taken, because } in left {
+    for OpenRank { rank, is_left, because } in left {
         let own = Task(rank.0);
         let is_given_away = have_ranks.contains(&own) || givings.iter().any(|giving| giving.task == own);
-        if !was_taken && !is_given_away || free.is_empty() {
+        if !is_left && !is_given_away || free.is_empty() {
             continue;
         }
         let task = free.remove(0);
@@ -71,8 +71,8 @@ pub fn decide(open: &[OpenRank], standing_by: &[Task], have_ranks: &BTreeSet<Tas
 mod tests {
     use super::*;
 
-    fn open(rank: u32, was_taken: bool) -> OpenRank {
-        OpenRank { rank: Rank(rank), was_taken, because: "its process is gone".into() }
+    fn open(rank: u32, is_left: bool) -> OpenRank {
+        OpenRank { rank: Rank(rank), is_left, because: "its process is gone".into() }
     }
 
     fn given(open: &[OpenRank], standing_by: &[u32], have_ranks: &[u32]) -> Vec<(u32, u32, bool)> {

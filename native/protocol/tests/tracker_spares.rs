@@ -95,6 +95,19 @@ fn a_job_starts_with_its_own_tasks_and_waits_for_each_although_a_spare_is_there(
 }
 
 #[test]
+fn a_spare_is_given_the_rank_whose_own_task_has_ended_before_it_had_it() {
+    let mut desk = with_spares(2, 1);
+    takes_part(&mut desk, 0, 0);
+    desk.register(3);
+    asks(&mut desk, 3, 2, 0);
+    // It never asked, and there may be no slot for its next try but the spare's.
+    assert_eq!(given(&task_gone(&mut desk, 1, 0, true), 3), [(2, 1, 1)]);
+    desk.joins(3, 1, attempt(1));
+    // That one is the next spare then.
+    assert_eq!(given(&takes_part(&mut desk, 1, 1), 2), []);
+}
+
+#[test]
 fn a_spare_is_given_the_rank_of_a_process_that_died_at_once_and_joins_as_its_next_incarnation() {
     let mut desk = training(1);
     let outputs = dies(&mut desk, 2);

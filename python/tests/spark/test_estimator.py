@@ -57,11 +57,11 @@ def dying_after_the_last_round():
     return DiesAtTheEnd()
 
 
-def dying_before_it_trains(moment):
+def dying_before_it_trains(moment, how="worker"):
     """A callback that kills rank 1's first life as its worker unpickles it, or as it makes its matrix."""
     from xgboost.callback import TrainingCallback
 
-    die = dies("worker")
+    die = dies(how)
 
     class DiesEarly(TrainingCallback):
         def __getstate__(self):
@@ -213,9 +213,15 @@ class TheSameModel(TheSameModelOf):
         self.assertEqual(booster.num_boosted_rounds(), 9)
 
     def test_a_spare_has_the_rank_of_an_executor_that_is_killed_at_once(self):
+        self.spare_takes(lambda folder: dying("executor", 11, spare_in=folder))
+
+    def test_a_spare_has_the_rank_of_an_executor_that_is_killed_before_it_had_joined(self):
+        self.spare_takes(lambda _: dying_before_it_trains("loaded", "executor"))
+
+    def spare_takes(self, dying_with_events_in):
         with tempfile.TemporaryDirectory() as folder:
             with set_for_now(self.spark, spares=1, events=folder):
-                self.same("SparkXGBClassifier", dying("executor", 11, spare_in=folder))
+                self.same("SparkXGBClassifier", dying_with_events_in(folder))
             events = "".join(file.read_text() for file in pathlib.Path(folder).iterdir())
         self.assertIn('"index":3', next(line for line in events.splitlines() if '"SpareTook"' in line))
 

@@ -336,10 +336,14 @@ impl Tracker {
                 && self.standings.of_rank(*rank).is_none()
                 && (comes_back || !self.knew_the_end(slot))
         });
-        let open = open.map(|(rank, slot)| OpenRank {
-            rank,
-            was_taken: slot.incarnation.is_some(),
-            because: slot.last_seen.clone(),
+        let open = open.map(|(rank, slot)| {
+            let has_ended = self.standings.tries.get(&Task(rank.0)).is_some_and(|own| own.is_gone);
+            let was_taken = slot.incarnation.is_some();
+            let because = match has_ended && !was_taken {
+                true => "its own task ended before it had joined".into(),
+                false => slot.last_seen.clone(),
+            };
+            OpenRank { rank, is_left: was_taken || has_ended, because }
         });
         open.collect()
     }

@@ -155,6 +155,33 @@ class RejoinSparkTest {
   }
 
   @Test
+  void texts_that_are_kept_stay_what_they_are_when_the_next_page_is_read() {
+    // A megabyte of each partition makes a page, and there are three or so.
+    Dataset<String> texts =
+        session
+            .range(0, 3000, 1, 3)
+            .selectExpr("concat(id, ' ', repeat('x', 3000))")
+            .as(Encoders.STRING());
+    int[] wrong =
+        RejoinSpark.train(
+            texts,
+            3,
+            (ranks, rows) -> {
+              ranks.load();
+              List<String> kept = new ArrayList<>();
+              rows.forEach(kept::add);
+              int[] seen = {kept.size(), 0};
+              for (int i = 0; i < kept.size(); i++) {
+                String expected = ranks.rank() * 1000 + i + " " + "x".repeat(3000);
+                seen[1] += kept.get(i).equals(expected) ? 0 : 1;
+              }
+              ranks.allreduce(seen, Reduction.SUM);
+              return seen;
+            });
+    assertArrayEquals(new int[] {3000, 0}, wrong);
+  }
+
+  @Test
   void rows_can_be_read_as_often_as_wanted_and_come_in_the_same_order() {
     int[] hashes =
         train(

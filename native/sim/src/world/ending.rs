@@ -118,7 +118,10 @@ impl World {
         let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.fired.contains(fault));
         let holds = |there: &SimProcess| {
             let mut held = there.process.held();
-            held.any(|held| held.version.0 > 0 && there.process.host().holds(held))
+            held.any(|held| {
+                let is_known = self.trackers.has_followed(epoch) || !self.begun_beside.contains(&held.lineage);
+                held.version.0 > 0 && is_known && there.process.host().holds(held)
+            })
         };
         // What is durable is there for all.
         let is_durable = matches!(self.scenario.start, JobStart::Durable(_));

@@ -12,7 +12,7 @@ use crate::invariants::{
 use crate::ranks::{Memory, Try};
 use crate::scenario::Scenario;
 use rejoin_protocol::error::Error;
-use rejoin_protocol::ids::{Phase, Rank};
+use rejoin_protocol::ids::{Lineage, Phase, Rank};
 use rejoin_protocol::tracker::JobResult;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +35,8 @@ pub(super) struct World {
     pub(super) fired: BTreeSet<&'static str>,
     /// A rank hasn't repeated itself, and another could know.
     pub(super) lied: bool,
+    /// Lineages that a life of the tracker has begun when a newer one had begun already, which knows nothing of them.
+    pub(super) begun_beside: BTreeSet<Lineage>,
     pub(super) outcome: Option<Result<JobResult, Error>>,
     pub(super) over_at: u64,
     pub(super) monotony: Monotony,
@@ -69,6 +71,7 @@ impl World {
             slow: BTreeMap::new(),
             fired: BTreeSet::new(),
             lied: false,
+            begun_beside: BTreeSet::new(),
             outcome: None,
             over_at: 0,
             monotony: Monotony::default(),

@@ -113,8 +113,9 @@ impl World {
         self.say(|| format!("process {process}: {error}"));
         let Some(there) = self.processes.get_mut(&process) else { return };
         let had_started = incarnation.is_some() && there.pace(id).started == incarnation;
-        let was_late =
-            incarnation.is_some_and(|incarnation| self.trackers.may_forget(incarnation, had_started, self.now));
+        let was_late = incarnation.is_some_and(|incarnation| {
+            self.trackers.may_forget(incarnation, had_started, self.now) || self.was_given_beside(id, incarnation)
+        });
         let found = self.no_lost_work.freed(id.rank, incarnation, error, was_late);
         self.violate(found);
         if let (Code::Incompatible, Some(there)) = (error.code, self.processes.get_mut(&process)) {
@@ -130,6 +131,13 @@ impl World {
             Code::Resized => {}
             _ => self.try_again(process, id),
         }
+    }
+
+    /// Two lives of the tracker lived at once and each gave the rank to another process: the life that follows them
+    /// keeps what the newer one gave.
+    fn was_given_beside(&self, id: Try, incarnation: Incarnation) -> bool {
+        let mut tasks = self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
+        tasks.any(|task| task.of.rank == id.rank && task.incarnation().epoch > incarnation.epoch)
     }
 
     /// Whether a rank's task runs, or is about to, or has ended well.

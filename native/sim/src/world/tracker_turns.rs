@@ -269,7 +269,10 @@ impl World {
                 self.violate(found);
                 self.note_survivors(ranks);
             }
-            Event::RolledBack { version, .. } => {
+            Event::RolledBack { lineage, version, .. } => {
+                if self.trackers.has_followed(epoch) {
+                    self.begun_beside.insert(*lineage);
+                }
                 let there: Vec<u32> = self.reached_by(epoch).map(|there| there.process.number()).collect();
                 // Where ranks have own models, a version of which one is lost is none that could be begun from.
                 let held = self.own_models_held(epoch);

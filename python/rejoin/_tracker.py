@@ -177,7 +177,10 @@ class Tracker(Owner):
 
     def task_leaves(self, number: int) -> None:
         """With ``min_world``: the process that joins by this number is about to be ended, and none
-        is started in its place, so no replacement is waited for."""
+        is started in its place. The ranks finish the version that they are in, and go on without
+        it; the event ``TaskReleased``, of this number as ``index``, says when nothing is lost by
+        its end. It may be ended before that, too: then what the others were in is done again, and
+        no replacement is waited for."""
         self._tell("leaves", given.number("the number", number, 32))
 
     def cancel(self, reason: str, code: Code = Code.CANCELLED) -> None:

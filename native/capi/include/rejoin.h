@@ -841,7 +841,9 @@ rejoin_status rejoin_tracker_notify(const rejoin_tracker *tracker, const char *e
 
 /*
  * In a job with `min`: the process that joins as this number (rejoin_join_as_task()) is about to be
- * ended, and no other one is started in its place: the world shrinks when it is gone, and no
+ * ended, and no other one is started in its place. The ranks finish the version that they are in,
+ * and go on without it; the event TaskReleased, of this number as `index`, says when nothing is lost
+ * by its end. It may be ended before that, too: then what the others were in is done again, and no
  * replacement is waited for.
  */
 rejoin_status rejoin_tracker_leaves(const rejoin_tracker *tracker, uint32_t number);

@@ -107,10 +107,13 @@ fn work() -> Result<(), Error> {
                 }
                 return Ok(());
             }
-            Err(error) if error.code.goes_back() => match ranks.join_again()? {
-                Some(next) => ranks = next,
-                None => return Ok(()),
-            },
+            Err(error) if error.code.goes_back() => {
+                println!("joins again after {error}");
+                match ranks.join_again()? {
+                    Some(next) => ranks = next,
+                    None => return Ok(()),
+                }
+            }
             Err(error) => return Err(error),
         }
     }

@@ -116,7 +116,11 @@ fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_
     assert!(worlds(&[&a]).starts_with(&[2]) && worlds(&[&a]).contains(&4), "{}", a.out);
     assert_eq!(worlds(&[&a]).last(), Some(&2), "{}", a.out);
     assert!(!a.err.contains("died"), "those of the first host go on: {}", a.err);
-    tracker.ended().ended(0).says("so the world of 2 ranks goes on as one of 4").says("no replacement is waited for");
+    tracker
+        .ended()
+        .ended(0)
+        .says("so the world of 2 ranks goes on as one of 4")
+        .says("leaves, so the world of 4 ranks");
 }
 
 #[test]

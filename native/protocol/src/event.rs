@@ -298,10 +298,19 @@ pub enum Event {
     },
     /// The world has shrunk or grown: the ranks that stay begin again as these, from the newest version that is held.
     Resized {
-        /** For each rank of the world before the one that it is now; none for those that were missing. */
+        /** For each rank of the world before the one that it is now; none for those that were missing or leave. */
         ranks: Vec<Option<Rank>>,
         /** How many ranks there are now: those, and behind them the ones that come. */
         world: u32,
+        /** The cause in words. */
+        reason: String,
+    },
+    /// A task that the framework is about to end, and whose rank the others go on without, may end: nothing is lost by it.
+    TaskReleased {
+        /** The framework's task, by its number. */
+        index: Task,
+        /** The framework's name of the process that it runs in; empty if it takes no part. */
+        executor: String,
         /** The cause in words. */
         reason: String,
     },

@@ -6,10 +6,14 @@
 //!    left: the world goes on without that rank, and waits for the others.
 //! 2. A rank has been missing for as long as a replacement is waited for, and enough ranks are there: the world shrinks
 //!    in one step to the ranks that are there, also if some have been missing for a moment only.
-//! 3. All ranks are there, a version was finished by all just now, tasks stand by, and the newest resize is an interval
+//! 3. All ranks are there, a version was finished by all just now, and some leave, of which their tasks' ends have been
+//!    said before: the world goes on without those, and with as many tasks that stand by as its maximum allows, if
+//!    these are enough ranks and one of them was there before.
+//! 4. All ranks are there, a version was finished by all just now, tasks stand by, and the newest resize is an interval
 //!    ago: the world grows by as many of them as its maximum allows.
-//! 4. A world that has changed as often as it may doesn't grow; if it had to shrink, the job ends with an error.
-//! 5. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members
+//! 5. A world that has changed as often as it may neither grows nor lets ranks leave; if it had to shrink, the job ends
+//!    with an error.
+//! 6. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members
 //!    bounds that; what stands by is never waited for.
 //!
 //! Ranks that stay keep their order and move down without gaps. Those that come follow, the tasks of one host side by
@@ -47,6 +51,8 @@ pub struct Elastic {
 pub enum Seat {
     /// Some incarnation has it, or a task is about to join as it.
     Taken,
+    /// Some incarnation has it whose task goes for good soon, by the word of who has started it.
+    Leaving,
     /// Nobody has it.
     Missing {
         /// For how long, in milliseconds.
@@ -111,7 +117,7 @@ pub enum Decision {
 pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
     let most = elastic.most_resizes.filter(|most| moment.resizes >= *most);
     match (decide_without_limit(seats, moment, elastic), most) {
-        (Decision::Resize { joiners, .. }, Some(_)) if !joiners.is_empty() => Decision::Stay,
+        (Decision::Resize { .. }, Some(_)) if seats.iter().all(Seat::is_there) => Decision::Stay,
         (Decision::Resize { reason, .. }, Some(most)) => {
             let reason = format!("{reason}; but the world has changed {most} times, and may not change again");
             Decision::Exhausted { reason }
@@ -127,24 +133,39 @@ fn decide_without_limit(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> D
         return without(seats, is_abandoned, |gone| format!("rank {gone} is gone, and no replacement is waited for"));
     }
     let is_over = |seat: &Seat| matches!(seat, Seat::Missing { millis, .. } if *millis >= elastic.timeout_millis);
-    let there = seats.iter().filter(|seat| **seat == Seat::Taken).count();
+    let there = seats.iter().filter(|seat| seat.is_there()).count();
     if seats.iter().any(is_over) && there >= elastic.min as usize {
         let seconds = elastic.timeout_millis as f64 / 1000.0;
         let because = |gone: &str| format!("no replacement of rank {gone} came within {seconds} s");
-        return without(seats, |seat| *seat != Seat::Taken, because);
+        return without(seats, |seat| !seat.is_there(), because);
     }
-    let has_room = (there as u32) < elastic.max;
-    if there < seats.len() || !has_room || !moment.may_grow(elastic) {
+    if there < seats.len() || !moment.is_boundary {
         return Decision::Stay;
     }
-    with(seats, &moment.standing_by, elastic)
+    let staying = seats.iter().filter(|seat| **seat == Seat::Taken).count();
+    if staying < seats.len() {
+        let most = (elastic.max as usize).min(staying + moment.standing_by.len());
+        let is_enough = staying > 0 && most >= elastic.min as usize;
+        return if is_enough { at_boundary(seats, &moment.standing_by, elastic) } else { Decision::Stay };
+    }
+    if there as u32 >= elastic.max || !moment.may_grow(elastic) {
+        return Decision::Stay;
+    }
+    at_boundary(seats, &moment.standing_by, elastic)
+}
+
+impl Seat {
+    /// Whether some incarnation has it, or is about to.
+    pub fn is_there(&self) -> bool {
+        matches!(self, Seat::Taken | Seat::Leaving)
+    }
 }
 
 impl Moment {
     fn may_grow(&self, elastic: &Elastic) -> bool {
         let has_passed = self.since_resize.is_none_or(|since| since >= elastic.interval_millis);
         let gather = GATHER_MILLIS.min(elastic.interval_millis);
-        self.is_boundary && has_passed && self.standing_by.iter().any(|one| one.millis >= gather)
+        has_passed && self.standing_by.iter().any(|one| one.millis >= gather)
     }
 }
 
@@ -159,7 +180,7 @@ fn without(seats: &[Seat], goes: impl Fn(&Seat) -> bool, because: impl Fn(&str) 
             Seat::Missing { because, .. } | Seat::Abandoned { because } => {
                 Some((rank, format!("rank {rank}: {because}")))
             }
-            Seat::Taken => None,
+            Seat::Taken | Seat::Leaving => None,
         })
         .unzip();
     let reason = format!(
@@ -171,23 +192,36 @@ fn without(seats: &[Seat], goes: impl Fn(&Seat) -> bool, because: impl Fn(&str) 
     Decision::Resize { ranks, joiners: Vec::new(), reason }
 }
 
-/// The same world with as many more as it may have.
-fn with(seats: &[Seat], standing_by: &[Candidate], elastic: &Elastic) -> Decision {
-    let room = (elastic.max as usize).saturating_sub(seats.len());
+/// The same world without the ranks that leave, and with as many more as it may have.
+fn at_boundary(seats: &[Seat], standing_by: &[Candidate], elastic: &Elastic) -> Decision {
+    let mut next = (0..).map(Rank);
+    let ranks: Vec<Option<Rank>> =
+        seats.iter().map(|seat| if *seat == Seat::Leaving { None } else { next.next() }).collect();
+    let staying = ranks.iter().flatten().count();
+    let room = (elastic.max as usize).saturating_sub(staying);
     let chosen = &standing_by[..room.min(standing_by.len())];
     let host = |one: &Candidate| chosen.iter().position(|other| other.host == one.host);
     let mut joiners: Vec<&Candidate> = chosen.iter().collect();
     // Stable: within a host they stay as they came.
     joiners.sort_by_key(|one| host(one));
     let joiners: Vec<Task> = joiners.into_iter().map(|one| one.task).collect();
-    let (world, tasks) = (seats.len() + joiners.len(), joiners.iter().map(|task| Rank(task.0)).collect::<Vec<Rank>>());
+    let tasks: Vec<Rank> = joiners.iter().map(|task| Rank(task.0)).collect();
+    let leaving: Vec<Rank> =
+        (0..).map(Rank).zip(&ranks).filter(|(_, next)| next.is_none()).map(|(rank, _)| rank).collect();
+    let mut why = Vec::new();
+    if !leaving.is_empty() {
+        why.push(format!("rank {} leaves", list(&leaving)));
+    }
+    if !tasks.is_empty() {
+        why.push(format!("task {} stood by and the world may have {} ranks", list(&tasks), elastic.max));
+    }
     let reason = format!(
-        "task {} stood by and the world may have {} ranks, so the world of {} ranks goes on as one of {world}",
-        list(&tasks),
-        elastic.max,
-        seats.len()
+        "{}, so the world of {} ranks goes on as one of {}",
+        why.join("; "),
+        seats.len(),
+        staying + joiners.len()
     );
-    Decision::Resize { ranks: (0..seats.len() as u32).map(|rank| Some(Rank(rank))).collect(), joiners, reason }
+    Decision::Resize { ranks, joiners, reason }
 }
 
 #[cfg(test)]
@@ -286,6 +320,55 @@ mod tests {
         assert_eq!(joiners(2, &boundary(&[(7, "a"), (3, "a")])), [7, 3]);
         assert_eq!(joiners(2, &Moment { is_boundary: false, ..boundary(&[(7, "a")]) }), []);
         assert_eq!(joiners(2, &boundary(&[])), []);
+    }
+
+    /// Of three ranks the second leaves.
+    fn one_leaves() -> Vec<Seat> {
+        vec![Seat::Taken, Seat::Leaving, Seat::Taken]
+    }
+
+    #[test]
+    fn ranks_leave_when_a_version_is_finished_and_not_before() {
+        assert_eq!(decide(&one_leaves(), &calm(), &ELASTIC), Decision::Stay);
+        let Decision::Resize { ranks, joiners, reason } = decide(&one_leaves(), &boundary(&[]), &ELASTIC) else {
+            panic!("it stays")
+        };
+        assert_eq!((ranks, joiners), (vec![Some(Rank(0)), None, Some(Rank(1))], vec![]));
+        assert_eq!(reason, "rank 1 leaves, so the world of 3 ranks goes on as one of 2");
+    }
+
+    #[test]
+    fn ranks_leave_and_tasks_that_stand_by_come_in_one_step() {
+        // Neither the interval nor the time in which others may come is waited for: the world changes in any case.
+        let mut moment = Moment { since_resize: Some(1), ..boundary(&[(7, "a")]) };
+        moment.standing_by[0].millis = 1;
+        let Decision::Resize { ranks, joiners, .. } = decide(&one_leaves(), &moment, &ELASTIC) else {
+            panic!("it stays")
+        };
+        assert_eq!((ranks, joiners), (vec![Some(Rank(0)), None, Some(Rank(1))], vec![Task(7)]));
+    }
+
+    #[test]
+    fn ranks_do_not_leave_a_world_that_would_be_too_small_or_have_none_that_was_there_before() {
+        let two = [Seat::Leaving, Seat::Taken];
+        assert_eq!(decide(&two, &boundary(&[]), &ELASTIC), Decision::Stay);
+        assert!(matches!(decide(&two, &boundary(&[(7, "a")]), &ELASTIC), Decision::Resize { .. }));
+        let all = [Seat::Leaving, Seat::Leaving];
+        assert_eq!(decide(&all, &boundary(&[(7, "a"), (8, "a")]), &ELASTIC), Decision::Stay);
+    }
+
+    #[test]
+    fn a_world_that_may_not_change_again_lets_no_rank_leave_and_goes_on() {
+        let limited = Elastic { most_resizes: Some(0), ..ELASTIC };
+        assert_eq!(decide(&one_leaves(), &boundary(&[]), &limited), Decision::Stay);
+    }
+
+    #[test]
+    fn a_rank_that_leaves_counts_as_there_when_another_one_is_missing() {
+        let missing = Seat::Missing { millis: 1000, because: "its process is gone".into() };
+        let all = [Seat::Taken, Seat::Leaving, missing];
+        let Decision::Resize { ranks, .. } = decide(&all, &calm(), &ELASTIC) else { panic!("it stays") };
+        assert_eq!(ranks, [Some(Rank(0)), Some(Rank(1)), None]);
     }
 
     #[test]

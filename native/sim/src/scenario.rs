@@ -17,6 +17,9 @@ pub enum Fault {
     KillForGood,
     /// The framework says that a process's slot is gone, and ends it a moment later.
     SlotGoes,
+    /// The framework says of so many at once that their slots go, and ends each when its tasks are released, or after
+    /// a time.
+    SlotsLeave(u32),
     /// There is a slot for a task that had none: one that was killed for good, or one that is new.
     SlotComes,
     /// SIGKILL of all.
@@ -441,6 +444,7 @@ impl Scenario {
             let near = at + rng.u64(0..1500);
             match rng.u32(0..5) {
                 4 => self.faults.push((near, Fault::SlotGoes)),
+                3 => self.faults.push((near, Fault::SlotsLeave(rng.u32(1..=3)))),
                 0 => self.faults.push((near, Fault::Kill(rng.u32(1..=2)))),
                 1 => self.faults.push((near, Fault::KillForGood)),
                 2 => self.faults.push((near, Fault::KillTracker(back_after(&mut rng)))),

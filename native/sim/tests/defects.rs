@@ -210,6 +210,11 @@ fn copies_of_own_models_that_are_said_to_be_made_and_are_not_are_found() {
 }
 
 #[test]
+fn a_process_that_leaves_before_others_have_what_only_it_has_is_found() {
+    assert_eq!(by(Defect::EndsUnreleased, Family::Elastic, 500), "OwnModels");
+}
+
+#[test]
 fn a_task_that_stands_by_and_is_not_told_the_end_is_found() {
     assert_eq!(by(Defect::SparesUnreported, Family::Spares, 20), "Deadlines");
 }

@@ -24,6 +24,7 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
                 sum.chosen += tally.chosen;
                 sum.resized += tally.resized;
                 sum.grown += tally.grown;
+                sum.released += tally.released;
                 sum.shared += tally.shared;
                 hooked += u64::from(tally.hooked);
                 *ends.entry(tally.end).or_default() += 1;

@@ -4,7 +4,6 @@ use super::ending::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
 use super::launcher::{Due, Run, State};
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -27,12 +26,9 @@ impl Run<'_> {
     }
 
     pub(super) fn signalled(&mut self, signal: i32) {
-        let again = matches!(self.ending, Some(Ending::Signalled(_)));
-        if self.ending.is_none() && self.options.joining.as_ref().is_some_and(|joining| joining.slots > 0) {
-            // These slots go, and no replacements are waited for.
-            for number in self.ranks.keys() {
-                self.tracker.notify(TrackerInput::TaskLeaves { task: Task(*number) });
-            }
+        let again = matches!(self.ending, Some(Ending::Signalled(_))) || self.parting.is_some();
+        if self.ending.is_none() && !again && self.options.joining.as_ref().is_some_and(|joining| joining.slots > 0) {
+            return self.give_up_slots(signal);
         }
         self.end(Ending::Signalled(signal));
         self.signal_all(if again { Signal::KILL } else { Signal::TERM });

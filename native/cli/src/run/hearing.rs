@@ -12,6 +12,7 @@ use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
 use rustix::process::Signal;
+use std::cmp::Ordering;
 
 impl Run<'_> {
     pub(super) fn happen(&mut self, launcher_event: LauncherEvent) {
@@ -60,7 +61,11 @@ impl Run<'_> {
             self.say(&format!("all ranks go back to version {version}: {reason}"));
         }
         if let Event::Resized { ranks, world, reason } = &event {
-            let how = if *world as usize > ranks.len() { "grows" } else { "shrinks" };
+            let how = match (*world as usize).cmp(&ranks.len()) {
+                Ordering::Greater => "grows",
+                Ordering::Less => "shrinks",
+                Ordering::Equal => "changes",
+            };
             self.say(&format!("the world {how}: {reason}"));
         }
         if let Event::DurableFailed { rank, version, reason, .. } = &event {
@@ -83,6 +88,7 @@ impl Run<'_> {
                 }
             }
             Event::JobEnded { .. } => self.ended = true,
+            Event::TaskReleased { index, .. } => self.released(index.0),
             Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
             Event::DurableWritten { version, .. } if Some(*version) == self.options.until => {
                 self.end(Ending::Reached);

@@ -42,6 +42,11 @@ pub(super) enum Due {
         rank: u32,
         attempt: u32,
     },
+    /// It was not released.
+    Dismiss {
+        rank: u32,
+        attempt: u32,
+    },
     /// It was asked to end.
     Evict {
         rank: u32,
@@ -73,6 +78,8 @@ pub(super) struct Run<'a> {
     pub(super) recorder: Recorder,
     pub(super) restarts: Restarts,
     pub(super) growth: Growth,
+    /// The signal by which the slots of a launcher that has joined an elastic job go, all of them.
+    pub(super) parting: Option<i32>,
     /// The world may change.
     pub(super) is_elastic: bool,
     /// The attempt that each rank begins with here.
@@ -183,6 +190,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         recorder,
         restarts: Restarts::new(options.restarts),
         growth,
+        parting: None,
         is_elastic,
         ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
         attempts,

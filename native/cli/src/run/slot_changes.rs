@@ -39,31 +39,65 @@ impl Run<'_> {
     fn evict(&mut self) {
         for number in self.growth.excess(&self.there()) {
             self.say(&format!("the slot of the process that was started as rank {number} is gone; it is ended"));
-            self.growth.hosts.leave(number);
-            // No replacement is waited for when it is gone.
-            self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number) });
-            match self.running(number) {
-                Some(child) => {
-                    // It may have something to put in order.
-                    child.signal(Signal::TERM);
-                    let attempt = child.attempt;
-                    self.growth.leaving.insert(number);
-                    self.after(self.options.grace, Due::Evict { rank: number, attempt });
-                }
-                None => {
-                    self.timers.retain(|(_, due)| !matches!(due, Due::Restart { rank, .. } if *rank == number));
-                    self.ranks.insert(number, State::GivenUp);
-                }
-            }
+            self.part_with(number);
         }
         self.judge_left();
+    }
+
+    /// The slots of this launcher go, all of them.
+    pub(super) fn give_up_slots(&mut self, signal: i32) {
+        self.parting = Some(signal);
+        let numbers: Vec<u32> = self.there();
+        self.say(&format!(
+            "caught signal {signal}: the {} processes here are ended as soon as the others have what they need of them, \
+             after {} s at the latest",
+            numbers.len(),
+            self.options.grace.as_secs_f64()
+        ));
+        numbers.into_iter().for_each(|number| self.part_with(number));
+        self.judge_left();
+    }
+
+    /// A process is ended as soon as the world goes on without it: at the end of the version, when others have what
+    /// only it has.
+    fn part_with(&mut self, number: u32) {
+        self.growth.hosts.leave(number);
+        // No replacement is waited for when it is gone.
+        self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number) });
+        match self.running(number).map(|child| child.attempt) {
+            Some(attempt) => {
+                self.growth.leaving.insert(number);
+                self.after(self.options.grace, Due::Dismiss { rank: number, attempt });
+            }
+            None => {
+                self.timers.retain(|(_, due)| !matches!(due, Due::Restart { rank, .. } if *rank == number));
+                self.ranks.insert(number, State::GivenUp);
+            }
+        }
+    }
+
+    /// The tracker says that nothing is lost with this process.
+    pub(super) fn released(&mut self, number: u32) {
+        let attempt = self.running(number).map(|child| child.attempt);
+        if let Some(attempt) = attempt.filter(|_| self.growth.leaving.contains(&number)) {
+            self.timers.retain(|(_, due)| !matches!(due, Due::Dismiss { rank, .. } if *rank == number));
+            self.dismiss(number, attempt);
+        }
+    }
+
+    /// Asks a process to end, which may have something to put in order.
+    pub(super) fn dismiss(&mut self, number: u32, attempt: u32) {
+        if let Some(child) = self.running(number).filter(|child| child.attempt == attempt) {
+            child.signal(Signal::TERM);
+            self.after(self.options.grace, Due::Evict { rank: number, attempt });
+        }
     }
 
     /// Starts processes in the slots that are open: those that wait for one, then those of the lowest numbers that are
     /// free.
     pub(super) fn fill(&mut self) {
         let has_ended = self.ranks.values().any(|state| matches!(state, State::Done)) || self.is_ended();
-        if self.ending.is_some() || has_ended {
+        if self.ending.is_some() || self.parting.is_some() || has_ended {
             return;
         }
         let waiting = self.ranks.iter().filter_map(|(number, state)| match state {
@@ -131,6 +165,12 @@ impl Run<'_> {
 
     /// Ends a run of which no process is left.
     pub(super) fn judge_left(&mut self) {
+        if let Some(signal) = self.parting {
+            if !self.ranks.values().any(|state| matches!(state, State::Running(_))) {
+                self.end(Ending::Signalled(signal));
+            }
+            return;
+        }
         let waits = |state: &State| matches!(state, State::WithoutSlot { .. });
         let is_none = |state: &State| waits(state) || matches!(state, State::GivenUp);
         let comes = self.options.discovery.is_some() || self.growth.exclusions.any_comes_back();
@@ -152,7 +192,7 @@ impl Run<'_> {
 
     /// Asks for numbers for them, until they have some or the job is over.
     pub(super) fn ask_for_numbers(&mut self) {
-        if self.unnumbered() == 0 || self.ending.is_some() {
+        if self.unnumbered() == 0 || self.ending.is_some() || self.parting.is_some() {
             return;
         }
         match self.tracker.outcome() {
@@ -166,7 +206,8 @@ impl Run<'_> {
     /// The tracker has given them.
     pub(super) fn numbered(&mut self, numbers: BTreeMap<u32, u32>) {
         for (number, attempt) in numbers {
-            if self.ending.is_none() && self.unnumbered() > 0 && !self.ranks.contains_key(&number) {
+            let is_going_on = self.ending.is_none() && self.parting.is_none();
+            if is_going_on && self.unnumbered() > 0 && !self.ranks.contains_key(&number) {
                 self.attempts.insert(number, attempt);
                 self.start(number, attempt);
             }

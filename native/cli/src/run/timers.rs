@@ -21,6 +21,7 @@ impl Run<'_> {
             match due {
                 Due::Restart { rank, attempt } if self.ending.is_none() => self.start(rank, attempt),
                 Due::Restart { .. } => {}
+                Due::Dismiss { rank, attempt } => self.dismiss(rank, attempt),
                 Due::Evict { rank, attempt } => {
                     if let Some(child) = self.running(rank).filter(|child| child.attempt == attempt) {
                         child.signal(Signal::KILL);

@@ -112,7 +112,8 @@ fn a_world_grows_and_shrinks_and_grows_again_as_slots_come_and_go() {
     }
     let ran = ended(running);
     ran.says("the slot of the process that was started as rank 3 is gone; it is ended");
-    ran.says("is gone, and no replacement is waited for, so the world of 4 ranks goes on as one of 3");
+    ran.says("rank 3 leaves, so the world of 4 ranks goes on as one of 3");
+    assert!(ran.out.contains("[3] joins again after RESIZED: rank 3 of 4 takes no part in the world of 3 ranks"));
     assert!(ran.out.contains("[3.1] reached 4"), "{}", ran.out);
 
     // The same model again: which versions each world makes is up to the log, and not to when slots come.
@@ -132,6 +133,35 @@ fn own_models_go_on_while_a_world_grows_and_shrinks_and_grows_again() {
     let ran = ended(running);
     // Two go at once, and rank 2's model has a copy at one that stays.
     assert!(ran.out.contains("is given the own model of rank 2"), "{}", ran.out);
+}
+
+#[test]
+fn any_number_of_ranks_leave_at_once_and_their_own_models_are_given_to_the_others_before_they_end() {
+    let slots = Slots::of(6);
+    let program = ["env", "ELASTIC_OWN=1", &example("elastic"), "6", "2"];
+    let running = grows(6, 6, &slots, &["--elastic-timeout", "55s"], &program);
+    running.printed("reached 1", 6);
+    slots.are(2);
+    let ran = ended(running);
+    // An own model has a copy at one other rank, and only two ranks are left.
+    for rank in 2..6 {
+        let line = format!("is given the own model of rank {rank}");
+        assert_eq!(ran.out.matches(&line).count(), 1, "{}", ran.out);
+    }
+    ran.says("rank 2, 3, 4 and 5 leaves, so the world of 6 ranks goes on as one of 2");
+}
+
+#[test]
+fn a_rank_that_leaves_is_ended_after_the_grace_if_the_others_do_not_finish_the_version() {
+    let slots = Slots::of(3);
+    let rule = "rank=1,version=50,seqno=0,do=stop:3s";
+    let options = ["--elastic-timeout", "55s", "--grace", "300ms", "--kill", rule];
+    let running = grows(3, 3, &slots, &options, &[&example("elastic"), "3", "2"]);
+    let err = running.folder.path().join("err");
+    until("rank 1 is stopped", || std::fs::read_to_string(&err).is_ok_and(|text| text.contains("fired at rank 1")));
+    slots.are(2);
+    let ran = ended(running);
+    ran.says("rank 2 is gone, and no replacement is waited for, so the world of 3 ranks goes on as one of 2");
 }
 
 #[test]

@@ -193,6 +193,7 @@ impl Tracker {
             self.reach.has_lost_one();
         }
         slot.state = RankSlotState::Vacant;
+        slot.has_entered = false;
         slot.vacant_since = Some(now);
         slot.waits_since = now;
         slot.last_seen = reason.to_string();

@@ -136,7 +136,8 @@ pub enum TrackerInput {
         /** The task. */
         task: Task,
     },
-    /// The framework is about to end a task, and starts no other one in its place: its slot is gone.
+    /// The framework is about to end a task, and starts no other one in its place: its slot is gone. In an elastic job
+    /// it is given up by the others at the end of the version; [`Event::TaskReleased`] says when it may end.
     TaskLeaves {
         /** The task. */
         task: Task,
@@ -333,6 +334,7 @@ impl Tracker {
         if self.resize(entered) {
             self.advance();
         }
+        self.release();
         if self.slots.iter().any(|slot| self.knew_the_end(slot)) {
             // It may have been the last one that others waited for.
             self.end_if_all_finished();
@@ -439,6 +441,9 @@ impl Tracker {
         match report {
             Report::VersionEntered { lineage, version, round } if lineage == self.chain.lineage() => {
                 self.event(Event::VersionEntered { rank, incarnation, lineage, version, round });
+                if let Some(slot) = self.slot_mut(rank) {
+                    slot.has_entered = true;
+                }
                 self.progress(member, Position { lineage, version }, round);
             }
             Report::VersionEntered { .. } => {}

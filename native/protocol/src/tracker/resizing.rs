@@ -19,6 +19,9 @@ use alloc::vec::Vec;
 /// What a survivor does whose world has changed.
 const JOIN_AGAIN: &str = "join again in the same process, which keeps what it holds";
 
+/// What one does that has no part in the new world.
+const STAND_BY: &str = "its process may end, or join again, and stands by then until it is ended";
+
 impl Tracker {
     /// Resizes the world if it is time; `entered` is the version that all were in when the present input came. Whether
     /// it has changed.
@@ -37,9 +40,10 @@ impl Tracker {
                 return true;
             }
         };
+        let is_whole = self.seats().iter().all(Seat::is_there);
         match self.has_local_state() {
             // It goes on as it is.
-            true if !joiners.is_empty() => return false,
+            true if is_whole => return false,
             true => self.fail(Error::new(
                 Code::Unrecoverable,
                 format!(
@@ -96,7 +100,10 @@ impl Tracker {
                     false => Seat::Missing { millis: self.now.since(slot.waits_since), because },
                 }
             }
-            _ => Seat::Taken,
+            _ => match self.standings.of_rank(rank).is_some_and(|(_, standing)| standing.leaves) {
+                true => Seat::Leaving,
+                false => Seat::Taken,
+            },
         });
         seats.collect()
     }
@@ -114,8 +121,9 @@ impl Tracker {
         // where its rank has not joined yet.
         let newest = self.slots.iter().filter_map(|slot| slot.incarnation).max();
         let newest = newest.map(|newest| Incarnation::after(Some(newest), self.config.epoch, 0));
-        // What the dead had entered alone is nothing that the others could lose.
-        self.reach.survived_by(self.slots.iter().filter_map(RankSlot::position).max());
+        // What the others had entered alone is nothing that those could lose.
+        let stay = self.slots.iter().zip(ranks).filter(|(_, next)| next.is_some());
+        self.reach.survived_by(stay.filter_map(|(slot, _)| slot.position()).max());
         let given: Vec<(Task, Rank, RankGiven)> = self
             .standings
             .tasks
@@ -126,19 +134,21 @@ impl Tracker {
                 Some((*task, next, given))
             })
             .collect();
-        for (rank, next) in (0..).map(Rank).zip(ranks).filter_map(|(rank, next)| Some((rank, (*next)?))) {
+        let leaving = (0..).map(Rank).zip(ranks).filter(|(_, next)| next.is_none()).map(|(rank, _)| rank);
+        for rank in leaving.collect::<Vec<Rank>>() {
+            self.part_with(rank);
+        }
+        for (rank, next) in (0..).map(Rank).zip(ranks) {
             let agent = self.slot(rank).map(|slot| slot.agent).unwrap_or_default();
-            let Some(incarnation) = self.vacate(rank, &format!("it is rank {next} now"), false) else { continue };
+            let (now_it, then) = match next {
+                Some(next) => (format!("is rank {next} of {world}"), JOIN_AGAIN),
+                None => (format!("takes no part in the world of {world} ranks"), STAND_BY),
+            };
+            let Some(incarnation) = self.vacate(rank, &format!("it {now_it} now"), false) else { continue };
             let member = MemberId { rank, incarnation };
             self.standings.moved.insert(member);
-            let error = Error::new(
-                Code::Resized,
-                format!(
-                    "rank {rank} of {} is rank {next} of {world} from now on: {reason}; {JOIN_AGAIN}",
-                    self.slots.len()
-                ),
-            );
-            self.send(agent, TrackerMessage::Fenced { member, error });
+            let text = format!("rank {rank} of {} {now_it} from now on: {reason}; {then}", self.slots.len());
+            self.send(agent, TrackerMessage::Fenced { member, error: Error::new(Code::Resized, text) });
         }
         self.forget_former_worlds();
         self.former.resized(self.chain.lineage(), ranks);
@@ -193,6 +203,16 @@ impl Tracker {
         self.resizes += 1;
         self.rollback_reason = Some(reason.into());
         self.changed = Some(format!("the world has {world} ranks now: {reason}"));
+    }
+
+    /// The task that has this rank, if any has it, has none any more: it is ended soon.
+    fn part_with(&mut self, rank: Rank) {
+        let Some((task, _)) = self.standings.of_rank(rank) else { return };
+        let Some(standing) = self.standings.tasks.get_mut(&task) else { return };
+        standing.had_rank = true;
+        if let Some(given) = standing.given.take() {
+            self.standings.former.insert(given);
+        }
     }
 
     /// Worlds of which no version is held any more: none will be begun from.

@@ -54,6 +54,8 @@ pub(super) struct RankSlot {
     pub(super) state: RankSlotState,
     /// The framework's try may join a second time: it was sent back, not lost.
     pub(super) may_repeat: bool,
+    /// The incarnation that is here has all that it starts from, and has said so.
+    pub(super) has_entered: bool,
     /// The incarnation that was here trains on, and hears with its next call what it is in the world as it is now.
     pub(super) is_told: bool,
     /// Nothing is lost without it, or none will come: the world has grown by this rank and no incarnation has had it
@@ -91,6 +93,7 @@ impl RankSlot {
             agent: AgentId(0),
             state: RankSlotState::Vacant,
             may_repeat: false,
+            has_entered: false,
             is_told: false,
             is_unawaited: false,
             left_by: None,

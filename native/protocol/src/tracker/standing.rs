@@ -87,7 +87,17 @@ impl Tracker {
         self.standings.tries.insert(task, NewestTry { attempt, is_gone: false });
         self.standings.came += 1;
         let (order, since) = (self.standings.came, self.now);
-        let standing = StandingTask { agent, attempt, given: None, order, since, leaves: false, is_reported: false };
+        let standing = StandingTask {
+            agent,
+            attempt,
+            given: None,
+            order,
+            since,
+            leaves: false,
+            had_rank: false,
+            is_released: false,
+            is_reported: false,
+        };
         self.standings.tasks.insert(task, standing);
         match given {
             Some(claimed) => self.claim(task, agent, claimed),
@@ -255,6 +265,35 @@ impl Tracker {
         // Its death may have been heard first, by another connection.
         let is_its = |slot: &RankSlot| slot.left_by == Some(task) && matches!(slot.state, RankSlotState::Vacant);
         self.slots.iter_mut().filter(|slot| is_its(slot)).for_each(|slot| slot.is_unawaited = true);
+        if self.takeover.is_none() && self.config.elastic.is_some() {
+            self.event(Event::TaskReleased { index: task, executor: String::new(), reason: "it takes no part".into() });
+        }
+    }
+
+    /// Says of tasks that leave when they may end: when what only they have is with those that go on.
+    pub(super) fn release(&mut self) {
+        if self.config.elastic.is_none() || self.over.is_some() || self.takeover.is_some() {
+            return;
+        }
+        let is_handed_over = self.slots.iter().all(|slot| slot.has_entered);
+        let may_end = |one: &StandingTask| {
+            one.leaves && !one.is_released && one.given.is_none() && (is_handed_over || !one.had_rank)
+        };
+        let free = self.standings.tasks.iter_mut().filter(|(_, standing)| may_end(standing));
+        let free: Vec<(Task, AgentId, bool)> = free
+            .map(|(task, standing)| {
+                standing.is_released = true;
+                (*task, standing.agent, standing.had_rank)
+            })
+            .collect();
+        for (index, agent, had_rank) in free {
+            let reason = match had_rank {
+                true => "all ranks of the world without it have what they go on from",
+                false => "it has no rank",
+            };
+            let executor = self.executor(agent);
+            self.event(Event::TaskReleased { index, executor, reason: reason.into() });
+        }
     }
 
     /// The numbers of the tasks that take part; `None` while that isn't known, since the job is being taken over.
@@ -380,7 +419,7 @@ impl Tracker {
 
     /// A task that wasn't given a rank at once stands by from now on.
     fn report_spares(&mut self) {
-        let is_new = |standing: &StandingTask| standing.given.is_none() && !standing.is_reported;
+        let is_new = |standing: &StandingTask| standing.given.is_none() && !standing.leaves && !standing.is_reported;
         let new = self.standings.tasks.iter_mut().filter(|(_, standing)| is_new(standing));
         let new: Vec<(Task, Attempt, AgentId)> = new
             .map(|(task, standing)| {

@@ -17,6 +17,10 @@ pub(super) struct StandingTask {
     pub(super) since: Millis,
     /// The framework ends it, and starts no other one in its place.
     pub(super) leaves: bool,
+    /// It had a rank in the world before.
+    pub(super) had_rank: bool,
+    /// That it may end has been said.
+    pub(super) is_released: bool,
     /// That it stands by has been reported.
     pub(super) is_reported: bool,
 }

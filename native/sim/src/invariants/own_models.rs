@@ -76,6 +76,19 @@ impl OwnModels {
         Ok(())
     }
 
+    /// A process may end: these are held, and these without it.
+    pub(crate) fn released(
+        &self,
+        process: u32,
+        held: &BTreeSet<CheckpointName>,
+        others: &BTreeSet<CheckpointName>,
+    ) -> Checked {
+        match self.is_whole(held) && !self.is_whole(others) && !self.may_be_lost {
+            true => violated(format!("process {process} is released, and own models are lost with it")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether one of these checkpoints is whole: with the own models of all that have made it.
     pub(crate) fn is_whole(&self, held: &BTreeSet<CheckpointName>) -> bool {
         held.iter().any(|(_, version, _)| self.is_whole_at(held, *version))

@@ -1,5 +1,5 @@
 //! **Worlds.** An elastic job's worlds stay within their bounds; those that stay keep their order,
-//! those that come follow, and a world grows at most once in an interval, and changes no more often
+//! those that come follow; a world grows at most once in an interval, unless ranks leave, and changes no more often
 //! than it may; all ranks of a lineage are in one world, and have one model at each version; and no
 //! version is lost that every survivor has entered.
 
@@ -37,8 +37,9 @@ impl Worlds {
         Worlds { bounds, interval_millis, most_resizes, resized, of, models, entered: None }
     }
 
-    /// A life of the tracker says what becomes of the ranks of a world, and how many there are then.
-    pub(crate) fn resized(&mut self, life: u32, ranks: &[Option<Rank>], world: u32, now: u64) -> Checked {
+    /// A life of the tracker says what becomes of the ranks of a world, and how many there are then. So many of those
+    /// that have no part in it are there still, and leave.
+    pub(crate) fn resized(&mut self, life: u32, ranks: &[Option<Rank>], world: u32, leave: usize, now: u64) -> Checked {
         let before = self.resized.get(&life).copied();
         let times = before.map_or(1, |(_, times)| times + 1);
         self.resized.insert(life, (now, times));
@@ -50,7 +51,9 @@ impl Worlds {
         let stay = ranks.iter().flatten().count() as u32;
         let joiners = world.saturating_sub(stay);
         let is_early = before.is_some_and(|before| now - before < self.interval_millis);
+        let all_leave = leave > 0 && stay as usize + leave == ranks.len();
         let text = match (self.bounds.contains(&world), in_order, joiners) {
+            (true, true, _) if all_leave => return Ok(()),
             (false, ..) => format!("a world of {world} ranks; {:?} is allowed", self.bounds),
             (_, false, _) => format!("those that stay are {ranks:?} of {world}"),
             (_, _, 0) if (world as usize) < ranks.len() => return Ok(()),

@@ -160,11 +160,13 @@ pub enum Defect {
     WorldsUnreported,
     /// An own model counts as copied when it is sent.
     CopiesInVain,
+    /// What leaves is ended when the world has changed, before it is released.
+    EndsUnreleased,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 36] = [
+    pub const ALL: [Defect; 37] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -201,5 +203,6 @@ impl Defect {
         Defect::GivenIsDropped,
         Defect::WorldsUnreported,
         Defect::CopiesInVain,
+        Defect::EndsUnreleased,
     ];
 }

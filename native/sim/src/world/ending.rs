@@ -96,9 +96,10 @@ impl World {
         self.processes.iter().filter(reached).map(|(_, there)| there)
     }
 
-    /// What the processes that this life can reach hold.
-    pub(super) fn own_models_held(&self, epoch: u32) -> BTreeSet<CheckpointName> {
-        let held = self.reached_by(epoch).flat_map(|there| {
+    /// What the processes that this life can reach hold, but for these.
+    pub(super) fn own_models_held(&self, epoch: u32, but: &BTreeSet<u32>) -> BTreeSet<CheckpointName> {
+        let others = self.reached_by(epoch).filter(|there| !but.contains(&there.process.number()));
+        let held = others.flat_map(|there| {
             there.process.held().filter(|held| held.version.0 > 0 && there.process.host().holds(held))
         });
         held.map(Checkpoint::name).collect()
@@ -127,7 +128,7 @@ impl World {
         let is_durable = matches!(self.scenario.start, JobStart::Durable(_));
         let is_held = match self.scenario.job.has_own {
             false => self.reached_by(epoch).any(holds),
-            true => self.own_models.is_whole(&self.own_models_held(epoch)),
+            true => self.own_models.is_whole(&self.own_models_held(epoch, &BTreeSet::new())),
         };
         let is_lost = !is_durable && !is_held;
         kills && (is_lost || self.scenario.job.locals)

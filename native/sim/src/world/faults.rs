@@ -28,6 +28,11 @@ impl World {
                     self.slot_goes(process);
                 }
             }
+            Fault::SlotsLeave(count) => (0..count).for_each(|_| {
+                if let Some(process) = self.pick() {
+                    self.slot_leaves(process);
+                }
+            }),
             Fault::SlotComes => self.slot_comes(),
             Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
             Fault::Throw => {

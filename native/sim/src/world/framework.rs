@@ -14,6 +14,12 @@ pub(super) struct Framework {
     pub(super) ended: BTreeSet<u32>,
     /// Tasks that are not started, or not again: there is no slot for them.
     pub(super) gone: BTreeSet<u32>,
+    /// Tasks of which it has said that they go, and which it ends when they are released.
+    pub(super) leaving: BTreeSet<u32>,
+    /// Tasks of which it has said, or is about to say, that they go, and whose next try isn't there.
+    pub(super) told: BTreeSet<u32>,
+    /// Processes that it ends in a moment, since their tasks are released.
+    pub(super) ending: BTreeSet<u32>,
     /// Starts that are on their way, by the task's number.
     pub(super) starting: BTreeMap<u32, u32>,
 }
@@ -23,7 +29,17 @@ impl Framework {
     pub(super) fn new(first: u32, tasks: u32) -> Self {
         let starting = (0..first).map(|task| (task, 1)).collect();
         let (tries, ended, gone) = (vec![0; tasks as usize], BTreeSet::new(), (first..tasks).collect());
-        Framework { next_process: 0, stage: 0, tries, ended, gone, starting }
+        Framework {
+            next_process: 0,
+            stage: 0,
+            tries,
+            ended,
+            gone,
+            leaving: BTreeSet::new(),
+            told: BTreeSet::new(),
+            ending: BTreeSet::new(),
+            starting,
+        }
     }
 
     pub(super) fn ends(&mut self, rank: u32) {
@@ -43,6 +59,7 @@ impl Framework {
     }
 
     pub(super) fn next(&mut self, rank: u32) -> Try {
+        self.told.remove(&rank);
         let task = &mut self.tries[rank as usize];
         *task += 1;
         Try { rank: Rank(rank), attempt: Attempt { stage: self.stage, task: *task - 1 } }

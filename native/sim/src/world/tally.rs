@@ -15,6 +15,8 @@ pub struct Tally {
     pub spares: u32,
     /// How often the world has shrunk or grown.
     pub resized: u32,
+    /// Processes that were released before their end.
+    pub released: u32,
     /// How often it has grown.
     pub grown: u32,
     /// Views that were made.

@@ -9,7 +9,10 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Incarnation, Millis, Rank, Task};
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerInput;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So long the framework waits for what leaves to be released.
+const LEAVES_WITHIN: u64 = 3000;
 
 /// How soon a task for which no executor is free is looked after again.
 const NO_SLOT_MILLIS: u64 = 200;
@@ -185,6 +188,9 @@ impl World {
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
         self.fired.insert("kill");
         there.alive = false;
+        for task in there.process.tasks() {
+            self.framework.leaving.remove(&task.of.rank.0);
+        }
         there.deferred.clear();
         self.memory.is_gone(process);
         let link = there.tracker_link.take();
@@ -230,16 +236,51 @@ impl World {
         self.after(if is_late { 0 } else { pause }, SimEvent::Killed { process });
     }
 
+    /// The same with time to hand over what only that process has.
+    pub(super) fn slot_leaves(&mut self, process: u32) {
+        let tasks = self.loses_slot(process);
+        self.framework.leaving.extend(&tasks);
+        for task in tasks {
+            self.framework_reports(&TrackerInput::TaskLeaves { task: Task(task) });
+        }
+        self.after(LEAVES_WITHIN, SimEvent::Killed { process });
+    }
+
+    /// A task may end. Its process does when that holds for all of its tasks.
+    pub(super) fn released(&mut self, epoch: u32, task: Task) {
+        if !self.framework.leaving.remove(&task.0) {
+            return;
+        }
+        let is_its = |there: &SimProcess| there.process.tasks().iter().any(|its| its.of.rank.0 == task.0);
+        let its = self.processes.iter().find(|(_, there)| there.alive && is_its(there));
+        let Some((process, there)) = its.map(|(process, there)| (*process, there)) else { return };
+        if there.process.tasks().iter().any(|other| self.framework.leaving.contains(&other.of.rank.0)) {
+            return;
+        }
+        self.tally.released += 1;
+        self.framework.ending.insert(process);
+        let held = self.own_models_held(epoch, &BTreeSet::new());
+        let others = self.own_models_held(epoch, &self.framework.ending);
+        let found = self.own_models.released(process, &held, &others);
+        self.violate(found);
+        let pause = self.draw(0..50);
+        self.after(pause, SimEvent::Killed { process });
+    }
+
     fn loses_slot(&mut self, process: u32) -> Vec<u32> {
         let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
         let tasks: Vec<u32> = tasks.map(|task| task.of.rank.0).collect();
         self.framework.gone.extend(&tasks);
+        self.framework.told.extend(&tasks);
         tasks
     }
 
     /// A task that had no slot has one.
     pub(super) fn slot_comes(&mut self) {
-        if let Some(task) = self.framework.gone.pop_first() {
+        let leaving = &self.framework.leaving;
+        let free = self.framework.gone.iter().copied().find(|task| !leaving.contains(task));
+        if let Some(task) = free {
+            self.framework.gone.remove(&task);
             self.say(|| format!("there is a slot for task {task}"));
             if !self.is_cared_for(Rank(task)) {
                 self.start_later(task);

@@ -6,11 +6,12 @@ use super::trackers::{TrackerLife, TrackerLink, TIMING};
 use crate::invariants::Spares;
 use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Millis, Rank, Version};
+use rejoin_protocol::ids::{Millis, Rank, Task, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use std::collections::BTreeSet;
 
 impl World {
     /// The next life begins. It knows nothing.
@@ -252,6 +253,12 @@ impl World {
         self.worlds.shrunk(lowest, survivors.into_iter().map(|(id, _)| id).collect());
     }
 
+    /// Whether the framework has said that the rank's task goes.
+    fn leaves(&self, rank: Rank) -> bool {
+        let mut all = self.processes.values().flat_map(|there| there.process.tasks());
+        all.any(|task| task.id.rank == rank && self.framework.told.contains(&task.of.rank.0))
+    }
+
     fn tells(&mut self, epoch: u32, event: &Event) {
         self.say(|| format!("tracker {epoch}: {event:?}"));
         match event {
@@ -265,9 +272,16 @@ impl World {
             Event::Resized { ranks, world, .. } => {
                 self.tally.resized += 1;
                 self.tally.grown += u32::from(*world as usize > ranks.len());
-                let found = self.worlds.resized(epoch, ranks, *world, self.now);
+                let leave = (0..).map(Rank).zip(ranks).filter(|(_, next)| next.is_none()).map(|(rank, _)| rank);
+                let leave: Vec<Rank> = leave.filter(|rank| self.leaves(*rank)).collect();
+                let found = self.worlds.resized(epoch, ranks, *world, leave.len(), self.now);
                 self.violate(found);
                 self.note_survivors(ranks);
+                if self.scenario.job.defect == Some(Defect::EndsUnreleased) {
+                    for task in self.framework.leaving.clone() {
+                        self.released(epoch, Task(task));
+                    }
+                }
             }
             Event::RolledBack { lineage, version, .. } => {
                 if self.trackers.has_followed(epoch) {
@@ -275,11 +289,12 @@ impl World {
                 }
                 let there: Vec<u32> = self.reached_by(epoch).map(|there| there.process.number()).collect();
                 // Where ranks have own models, a version of which one is lost is none that could be begun from.
-                let held = self.own_models_held(epoch);
+                let held = self.own_models_held(epoch, &BTreeSet::new());
                 let could_be = |entered| !self.scenario.job.has_own || self.own_models.is_whole_at(&held, entered);
                 let found = self.worlds.begun_again(*version, |process| there.contains(&process), could_be);
                 self.violate(found);
             }
+            Event::TaskReleased { index, .. } => self.released(epoch, *index),
             Event::SpareTook { .. } => self.tally.spares += 1,
             Event::HookAgreed { hooked, .. } => self.tally.hooked = *hooked,
             _ => {}

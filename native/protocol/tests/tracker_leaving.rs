@@ -1,0 +1,97 @@
+//! An elastic job at the tracker: ranks whose tasks' ends are said before, and what becomes of them.
+
+mod support;
+
+use rejoin_protocol::error::Code;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Incarnation, MemberId, Position, Rank, Task};
+use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::tracker::{TrackerInput, TrackerOutput};
+use support::elastic::*;
+use support::*;
+
+fn leaves(desk: &mut Desk, task: u32) -> Vec<TrackerOutput> {
+    desk.input(TrackerInput::TaskLeaves { task: Task(task) }).to_vec()
+}
+
+/// The tasks that may end.
+fn released(outputs: &[TrackerOutput]) -> Vec<u32> {
+    let released = events(outputs).into_iter().filter_map(|event| match event {
+        Event::TaskReleased { index, .. } => Some(index.0),
+        _ => None,
+    });
+    released.collect()
+}
+
+/// All of a world of so many finish the version before this one: the last outputs.
+fn all_enter(desk: &mut Desk, world: u32, version: u32) -> Vec<TrackerOutput> {
+    (0..world).map(|rank| desk.enters(rank, 0, version)).last().unwrap_or_default()
+}
+
+#[test]
+fn ranks_that_leave_are_given_up_when_the_version_is_finished_and_end_when_the_others_have_begun() {
+    let mut desk = training_as(growing(4, 2, 4));
+    assert_eq!([leaves(&mut desk, 1), leaves(&mut desk, 3)].map(|outputs| released(&outputs)), [vec![], vec![]]);
+    let outputs = all_enter(&mut desk, 4, 4);
+    let (ranks, reason) = resized(&outputs).expect("a world without them");
+    assert_eq!(ranks, [Some(0), None, Some(1), None]);
+    assert!(reason.starts_with("rank 1 and 3 leaves, so the world of 4 ranks goes on as one of 2"), "{reason}");
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::Resized)], "it hears that it has no part any more");
+    assert_eq!(lost(&outputs), [], "nobody has died");
+    // Those that leave ask again, and stand by.
+    assert_eq!(given(&asks(&mut desk, 1, 0), 2), []);
+
+    let (members, plans) = goes_on(&mut desk, &[0, 2], &[checkpoint(4)]);
+    assert_eq!(released(&plans), [], "those that stay may fetch from them still");
+    assert!(plan(&plans, 3).is_none(), "agents without a part are asked, too: they hold what others may need");
+    desk.stands(2, Vec::new(), vec![checkpoint(4)]);
+    let plans = desk.stands(4, Vec::new(), vec![checkpoint(4)]);
+    assert!(plan(&plans, 3).is_some());
+    assert_eq!(released(&enters_in(&mut desk, 1, members[0], 1, 4)), []);
+    assert_eq!(released(&enters_in(&mut desk, 3, members[1], 1, 4)), [1, 3]);
+    // What they do then is nothing to the others.
+    let outputs = desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
+    assert_eq!((lost(outputs), resized(outputs)), (vec![], None));
+}
+
+#[test]
+fn a_task_without_a_rank_that_leaves_may_end_at_once() {
+    let mut desk = training_as(growing(2, 2, 4));
+    desk.register(3);
+    asks(&mut desk, 2, 0);
+    assert_eq!(released(&leaves(&mut desk, 2)), [2]);
+    assert_eq!(released(&leaves(&mut desk, 3)), [3], "nobody has heard of it");
+}
+
+#[test]
+fn a_task_that_stands_by_takes_part_in_the_place_of_one_that_leaves_in_one_step() {
+    let mut desk = training_as(growing(3, 3, 4));
+    leaves(&mut desk, 1);
+    assert_eq!(resized(&all_enter(&mut desk, 3, 4)), None, "the world would be too small");
+    desk.register(4);
+    asks(&mut desk, 3, 0);
+    let outputs = all_enter(&mut desk, 3, 5);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0), None, Some(1)]));
+    assert_eq!(view(&outputs, 1).world(), 3);
+    assert_eq!(given(&outputs, 4)[0].1, 2);
+}
+
+#[test]
+fn a_rank_that_leaves_and_dies_before_the_version_is_finished_is_not_waited_for() {
+    let mut desk = training_as(growing(3, 2, 3));
+    leaves(&mut desk, 1);
+    desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
+    desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0), None, Some(1)]));
+}
+
+#[test]
+fn a_world_whose_ranks_have_state_of_their_own_at_the_tracker_goes_on_with_those_that_leave() {
+    let mut desk = training_as(growing(3, 2, 3));
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+    desk.says(1, AgentMessage::Local { member, at: Position::default(), bytes: vec![1] });
+    leaves(&mut desk, 1);
+    let outputs = all_enter(&mut desk, 3, 4);
+    assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
+}

@@ -82,13 +82,14 @@ pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
             reason: value("reason")?.into(),
             counts: flag("counts", value("counts")?)?,
         }),
+        Some("task.leaves") => Ok(TrackerInput::TaskLeaves { task: Task(number("index", value("index")?)?) }),
         Some("checkpoint.wanted") => Ok(TrackerInput::CheckpointWanted(CheckpointWish {
             after: Version(number("after", value("after")?)?),
             durable: flag("durable", value("durable")?)?,
         })),
         Some("cancel") => Ok(TrackerInput::Cancel { error: Error::new(code(value("code")?)?, value("message")?) }),
         other => Err(bad(format!(
-            "fact {other:?} is unknown; expected executor.gone, task.gone, checkpoint.wanted or cancel"
+            "fact {other:?} is unknown; expected executor.gone, task.gone, task.leaves, checkpoint.wanted or cancel"
         ))),
     }
 }

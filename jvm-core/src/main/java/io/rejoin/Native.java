@@ -29,7 +29,8 @@ final class Native {
   /**
    * Reports to the tracker what the framework knows: {@code kind, key, value, ...} with kinds
    * {@code executor.gone} (executor, reason), {@code task.gone} (rank, stage, task, reason), {@code
-   * checkpoint.wanted} (after, durable), {@code cancel} (code, message).
+   * task.leaves} (index), {@code checkpoint.wanted} (after, durable), {@code cancel} (code,
+   * message).
    */
   static native void trackerNotify(long tracker, String[] fact);
 

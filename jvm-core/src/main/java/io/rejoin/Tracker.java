@@ -70,6 +70,18 @@ public final class Tracker implements AutoCloseable {
   }
 
   /**
+   * In a job with {@link Settings#elastic}: the framework is about to end a task, for which it has
+   * no other place. The ranks finish the version that they are in, and go on without its rank; the
+   * event {@code TASK_RELEASED} says when nothing is lost by its end. It may end before that, too:
+   * then what the others were in is done again, and no replacement is waited for.
+   *
+   * @param index the task's number
+   */
+  public void taskLeaves(int index) {
+    report("task.leaves", "index", Integer.toString(index));
+  }
+
+  /**
    * The framework is about to take hosts away, and a checkpoint that is newer than this version is
    * of use. Ranks that can take one before its turn do so at the end of the round that they are in
    * ({@link io.rejoin.xgboost.TrainingSpec#checkpointsOnNotice}). Replaces an older wish.

@@ -84,6 +84,11 @@ public final class TrainingEvent {
      * now), reason.
      */
     RESIZED,
+    /**
+     * A task of which the framework has said that it ends it ({@link Tracker#taskLeaves}) may end:
+     * index (its number), executor (empty if it takes no part), reason.
+     */
+    TASK_RELEASED,
     /** A fault rule has fired: id, rank, incarnation. */
     FAULT_FIRED,
     /** A rank reported its end: rank, incarnation, digest. */

@@ -10,6 +10,7 @@ import io.rejoin.Reduction;
 import io.rejoin.RejoinException;
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
+import io.rejoin.spark.RankFunction;
 import io.rejoin.spark.RejoinEstimator;
 import io.rejoin.spark.RejoinSpark;
 import java.io.IOException;
@@ -25,6 +26,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -62,6 +64,9 @@ class ElasticSparkIT {
 
   /** The one in which another comes; of XGBoost's as a survivor counts what it computes. */
   private static final int CAME = 8;
+
+  /** Versions that are made when the world has become smaller. */
+  private static final int AFTERWARDS = 3;
 
   private static final Pattern COVER = Pattern.compile("cover=([0-9.eE+]+)");
 
@@ -245,6 +250,52 @@ class ElasticSparkIT {
     }
   }
 
+  @Test
+  @EnabledIfSystemProperty(named = LONG, matches = "true")
+  void a_rank_whose_executor_is_told_of_its_end_and_that_has_no_place_leaves_without_a_death()
+      throws Exception {
+    session.stop();
+    open(Map.of("spark.decommission.enabled", "true"));
+    try {
+      Executors.await(session, HOSTS);
+      set(elastic());
+      AtomicReference<String> victim = new AtomicReference<>();
+      Course course =
+          new Course() {
+            private final Predicate<TrainingEvent> allAreThere = all(LOST);
+
+            @Override
+            void take(TrainingEvent event) {
+              if (once(event, allAreThere)) {
+                victim.set(executors.get(1));
+                Processes.signal(processes.get(victim.get()), "PWR");
+              }
+            }
+          };
+      long[] rounds =
+          within(
+              "a training whose rank leaves",
+              () -> run(ElasticSparkIT::untilSmaller, course, HOSTS));
+      assertEquals((rounds[1] + rounds[2]) * ROWS, rounds[0], "each row once in each version");
+      assertTrue(rounds[1] > LOST && rounds[2] == AFTERWARDS, rounds[1] + " and " + rounds[2]);
+      TrainingEvent smaller = first(Kind.RESIZED);
+      assertEquals(2, smaller.number("world"));
+      assertTrue(smaller.text("reason").startsWith("rank 1 leaves"), smaller.text("reason"));
+      assertEquals(victim.get(), first(Kind.TASK_RELEASED).text("executor"));
+      synchronized (events) {
+        List<Kind> before =
+            events.subList(0, events.indexOf(smaller)).stream()
+                .map(TrainingEvent::kind)
+                .collect(Collectors.toList());
+        assertTrue(before.contains(Kind.EXECUTOR_LEAVES), before.toString());
+        assertTrue(!before.contains(Kind.RANK_LOST), before.toString());
+      }
+    } finally {
+      session.stop();
+      open(Map.of());
+    }
+  }
+
   /** What happens to a training, by its events. */
   private abstract class Course {
     private final Set<Integer> entered = new TreeSet<>();
@@ -330,13 +381,17 @@ class ElasticSparkIT {
   }
 
   private long[] run(FileGate gate, Course course, int workers) {
+    return run((ranks, rows) -> sums(ranks, rows, gate), course, workers);
+  }
+
+  private long[] run(RankFunction<Long, long[]> function, Course course, int workers) {
     Executors.await(session, 1);
     List<Long> all = LongStream.range(0, ROWS).boxed().collect(Collectors.toList());
     Dataset<Long> numbers = session.createDataset(all, Encoders.LONG()).repartition(workers);
     return RejoinSpark.train(
         numbers,
         workers,
-        (ranks, rows) -> sums(ranks, rows, gate),
+        function,
         new RejoinSpark.Options().eventListener(event -> take(event, course)));
   }
 
@@ -406,6 +461,33 @@ class ElasticSparkIT {
       ranks.checkpoint(bytes.array());
     }
     return model;
+  }
+
+  /**
+   * Counts rows in each version until the world is smaller, and in some versions more: the rows
+   * that were counted, and the versions of the larger world and of the smaller one.
+   */
+  private static long[] untilSmaller(Communicator ranks, Iterable<Long> rows) {
+    long[] model = new long[3];
+    Communicator.Loaded start = ranks.load();
+    start.model().ifPresent(bytes -> ByteBuffer.wrap(bytes).asLongBuffer().get(model));
+    while (model[2] < AFTERWARDS) {
+      long[] count = new long[1];
+      rows.forEach(row -> count[0]++);
+      ranks.allreduce(count, Reduction.SUM);
+      model[0] += count[0];
+      model[ranks.world() == HOSTS ? 1 : 2]++;
+      ByteBuffer bytes = ByteBuffer.allocate(model.length * Long.BYTES);
+      bytes.asLongBuffer().put(model);
+      ranks.checkpoint(bytes.array());
+    }
+    return model;
+  }
+
+  private TrainingEvent first(Kind kind) {
+    synchronized (events) {
+      return events.stream().filter(event -> event.kind() == kind).findFirst().orElseThrow();
+    }
   }
 
   private static void hasEachRowOnce(long[] model) {

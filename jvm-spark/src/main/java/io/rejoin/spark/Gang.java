@@ -80,7 +80,7 @@ final class Gang {
     this.notices =
         surroundings.decommissions()
             ? new SpotNotices(
-                surroundings, workers, tracker, registry.facts(), hasDurable, this::tell)
+                surroundings, bounds, workers, tracker, registry.facts(), hasDurable, this::tell)
             : null;
     this.running = running;
     this.tab = tab;

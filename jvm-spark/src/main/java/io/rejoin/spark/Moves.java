@@ -20,8 +20,9 @@ import java.util.stream.Collectors;
  * <p>One rank is moved at a time: the others have the checkpoint that it starts from, and an
  * executor without tasks soon ends, with all that it holds. It is moved when it can be somewhere
  * else at once, and when all have entered a version that was taken after the wish for one: then no
- * round is computed twice but the one that the rank was in. Until then it trains on. Should its
- * executor end before, that is a death as any other.
+ * round is computed twice but the one that the rank was in. Until then it trains on. Where the
+ * world may change, a rank that finds no place for a time leaves it. Should its executor end
+ * before, that is a death as any other.
  */
 final class Moves {
   /**
@@ -45,6 +46,8 @@ final class Moves {
     LET_GO,
     /** A rank is moved: its task is killed, and is tried again elsewhere, or a spare has it. */
     MOVE,
+    /** A rank has no place to go: the world goes on without it from the next version on. */
+    LEAVE,
     /** Nothing now. */
     WAIT
   }
@@ -90,6 +93,7 @@ final class Moves {
   /** A task that is a member of the gang or stands by. */
   static final class Task {
     private final long number;
+    private final int index;
     private final int rank;
     private final String executor;
 
@@ -97,16 +101,22 @@ final class Moves {
      * A task.
      *
      * @param number Spark's number of it; negative while Spark hasn't reported it
+     * @param index which task of its stage
      * @param rank -1 for one that stands by
      */
-    Task(long number, int rank, String executor) {
+    Task(long number, int index, int rank, String executor) {
       this.number = number;
+      this.index = index;
       this.rank = rank;
       this.executor = executor;
     }
 
     long number() {
       return number;
+    }
+
+    int index() {
+      return index;
     }
 
     int rank() {
@@ -167,10 +177,12 @@ final class Moves {
 
   private int world;
   private final boolean hasDurable;
+  private final long leavesAfter;
   private final Map<Integer, Integer> versions = new TreeMap<>();
   private final Set<String> known = new HashSet<>();
   private final Set<Long> letGo = new HashSet<>();
   private final Set<Long> moved = new HashSet<>();
+  private final Set<Long> left = new HashSet<>();
   private int newest;
   private int durable;
 
@@ -186,10 +198,20 @@ final class Moves {
 
   private String waitsFor = "";
 
-  /** Of a job that begins with so many ranks, with a durable folder or without. */
+  /** Of a job of so many ranks, with a durable folder or without. */
   Moves(int world, boolean hasDurable) {
+    this(world, hasDurable, Long.MAX_VALUE);
+  }
+
+  /**
+   * Of a job that begins with so many ranks.
+   *
+   * @param leavesAfter so long a place is looked for; then the world goes on without the rank
+   */
+  Moves(int world, boolean hasDurable, long leavesAfter) {
     this.world = world;
     this.hasDurable = hasDurable;
+    this.leavesAfter = leavesAfter;
   }
 
   /** A rank has entered a version: the checkpoint that begins it is there. */
@@ -250,9 +272,26 @@ final class Moves {
     // One that was killed runs for a moment more.
     going.removeIf(task -> moved.contains(task.number));
     if (!going.isEmpty()) {
+      if (replacement(now).isEmpty()) {
+        going.stream()
+            .filter(task -> task.number >= 0 && at - now.leaving.get(task.executor) >= leavesAfter)
+            .filter(task -> left.add(task.number))
+            .forEach(task -> steps.add(new Step(Action.LEAVE, task, 0, hasNoPlace())));
+      }
       next(going, spares, now, at).ifPresent(steps::add);
     }
     return steps;
+  }
+
+  private String hasNoPlace() {
+    return "its executor is to go, and in "
+        + leavesAfter
+        + " ms no spare stood by and no slot was free on an executor that stays";
+  }
+
+  /** Whether a rank of this task, by Spark's number, was to leave. */
+  boolean hasLeft(long number) {
+    return left.contains(number);
   }
 
   private Optional<Step> next(List<Task> going, List<Task> spares, Situation now, long at) {

@@ -415,14 +415,26 @@ final class Registry {
           }
         });
     List<Moves.Task> placed =
-        tasks.values().stream()
-            .filter(one -> one.state == State.JOINED || one.state == State.STANDING_BY)
-            .map(
-                one ->
-                    new Moves.Task(
-                        one.number, one.state == State.JOINED ? one.rank : -1, one.place))
+        tasks.entrySet().stream()
+            .filter(one -> takesPart(one.getValue()))
+            .map(one -> placed(one.getKey(), one.getValue()))
             .collect(Collectors.toList());
     return new Moves.Situation(placed, leaving, freeSlots);
+  }
+
+  private static boolean takesPart(Entry task) {
+    return task.state == State.JOINED || task.state == State.STANDING_BY;
+  }
+
+  private static Moves.Task placed(int index, Entry task) {
+    int rank = task.state == State.JOINED ? task.rank : -1;
+    return new Moves.Task(task.number, index, rank, task.place);
+  }
+
+  /** Spark's number of a task's newest attempt; negative if Spark hasn't reported it. */
+  synchronized long numberOf(int index) {
+    Entry task = tasks.get(index);
+    return task == null ? -1 : task.number;
   }
 
   /** How many executors are there, on how many hosts, and which are excluded, why. */

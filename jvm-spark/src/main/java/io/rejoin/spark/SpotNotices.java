@@ -43,12 +43,14 @@ final class SpotNotices {
   /**
    * Of a gang.
    *
+   * @param bounds whether the number of ranks may change
    * @param workers how many ranks it begins with
    * @param hasDurable whether its checkpoints are written to a durable folder
    * @param events what listeners are to get
    */
   SpotNotices(
       Surroundings surroundings,
+      WorldBounds bounds,
       int workers,
       Tracker tracker,
       Registry registry,
@@ -59,7 +61,12 @@ final class SpotNotices {
     this.registry = registry;
     this.events = events;
     this.hasDurable = hasDurable;
-    this.moves = new Moves(workers, hasDurable);
+    // A place that comes in the first half of the time for which one is waited for after a death
+    // still finds the rank, and most notices are longer.
+    this.moves =
+        bounds.isElastic()
+            ? new Moves(workers, hasDurable, bounds.timeoutMillis() / 2)
+            : new Moves(workers, hasDurable);
     this.job = tracker.job().brief();
   }
 
@@ -80,6 +87,9 @@ final class SpotNotices {
         break;
       case RESIZED:
         moves.resized((int) event.number("world"));
+        break;
+      case TASK_RELEASED:
+        guarded(() -> release((int) event.number("index")));
         break;
       default:
         return;
@@ -180,17 +190,41 @@ final class SpotNotices {
         tell("RankMoved", fields);
         kill(step.task(), "rank " + step.task().rank());
         break;
+      case LEAVE:
+        LOG.warn("job {}: {} leaves: {}", job, step.task(), step.reason());
+        leave(step.task());
+        break;
       default:
         LOG.info("job {}: {} is not moved now: {}", job, step.task(), step.reason());
         break;
     }
   }
 
-  /** Doesn't count as a failure with Spark, which tries it again on an executor that stays. */
   private void kill(Moves.Task task, String who) {
     String why = who + " is moved off executor " + task.executor() + ", which is to go";
-    if (!context.killTaskAttempt(task.number(), true, why)) {
-      LOG.info("job {}: task {} of {} has ended before it was killed", job, task.number(), who);
+    kill(task.number(), who, why);
+  }
+
+  /** Doesn't count as a failure with Spark, which tries it again on an executor that stays. */
+  private void kill(long number, String who, String why) {
+    if (!context.killTaskAttempt(number, true, why)) {
+      LOG.info("job {}: task {} of {} has ended before it was killed", job, number, who);
+    }
+  }
+
+  private void leave(Moves.Task task) {
+    try {
+      tracker.taskLeaves(task.index());
+    } catch (RejoinException e) {
+      LOG.debug("job {} is over: {}", job, e.getMessage());
+    }
+  }
+
+  /** The others go on without it. Where a slot comes it is tried again, and stands by there. */
+  private void release(int index) {
+    long number = registry.numberOf(index);
+    if (moves.hasLeft(number)) {
+      kill(number, "task " + index, "it has no rank any more, and its executor is to go");
     }
   }
 

@@ -23,7 +23,7 @@ class MovesTest {
 
   MovesTest() {
     for (int rank = 0; rank < 3; rank++) {
-      tasks.add(new Task(10 + rank, rank, "e" + rank));
+      tasks.add(new Task(10 + rank, rank, rank, "e" + rank));
     }
     allEnter(7);
   }
@@ -49,7 +49,7 @@ class MovesTest {
   /** The rank works elsewhere, as another task. */
   private void comesBack(long number, int rank, String executor) {
     tasks.removeIf(task -> task.rank() == rank);
-    tasks.add(new Task(number, rank, executor));
+    tasks.add(new Task(number, rank, rank, executor));
   }
 
   @Test
@@ -96,7 +96,7 @@ class MovesTest {
 
   @Test
   void a_spare_on_an_executor_that_stays_is_a_place() {
-    tasks.add(new Task(20, -1, "e3"));
+    tasks.add(new Task(20, 3, -1, "e3"));
     notice("e1");
     decide();
     allEnter(8);
@@ -107,7 +107,7 @@ class MovesTest {
 
   @Test
   void a_spare_on_an_executor_that_is_to_go_is_let_go_and_no_rank_is_moved_before_it_is_gone() {
-    tasks.add(new Task(20, -1, "e1"));
+    tasks.add(new Task(20, 3, -1, "e1"));
     freeSlots = 1;
     notice("e1");
     assertEquals(List.of(Action.WANT_CHECKPOINT, Action.LET_GO, Action.WAIT), decide());
@@ -148,6 +148,40 @@ class MovesTest {
     Step move = steps().get(0);
     assertEquals(Action.MOVE, move.action());
     assertTrue(move.reason().contains("no checkpoint newer than version 7"), move.reason());
+  }
+
+  @Test
+  void where_the_world_may_change_ranks_that_find_no_place_for_long_leave_it() {
+    moves = new Moves(3, false, 5_000);
+    allEnter(7);
+    notice("e1");
+    notice("e2");
+    decide();
+    at += 4_999;
+    assertEquals(List.of(), decide());
+    at += 1;
+    List<Step> steps = steps();
+    assertEquals(
+        List.of("LEAVE 1", "LEAVE 2"),
+        steps.stream()
+            .map(step -> step.action() + " " + step.task().index())
+            .collect(Collectors.toList()));
+    assertTrue(steps.get(0).reason().contains("in 5000 ms no spare"), steps.get(0).reason());
+    assertTrue(moves.hasLeft(11) && moves.hasLeft(12) && !moves.hasLeft(10));
+    assertEquals(List.of(), decide(), "each once");
+  }
+
+  @Test
+  void where_the_world_may_change_a_rank_that_finds_a_place_is_moved() {
+    moves = new Moves(3, false, 5_000);
+    allEnter(7);
+    freeSlots = 1;
+    notice("e1");
+    decide();
+    at += 5_000;
+    assertEquals(List.of(), decide(), "the checkpoint is waited for");
+    allEnter(8);
+    assertEquals(List.of(Action.MOVE), decide());
   }
 
   @Test

@@ -108,6 +108,13 @@ impl InputDigests {
         }
     }
 
+    /// A new plan has these observations, of all that live, and says whether one of them has finished anything of a
+    /// phase. Of one in which none has, nobody has gone on with what only a rank had heard that is gone since; and what
+    /// that had chosen may come out otherwise, so that other calls follow.
+    pub fn keep_observations(&mut self, living: &[(Rank, ObservedInput)], is_begun: impl Fn(Phase) -> bool) {
+        self.observations.retain(|one| living.contains(one) || is_begun(one.1.phase));
+    }
+
     /// The observation at this collective that what this rank has given contradicts.
     pub fn contradicted(&self, collective_id: &CollectiveId) -> Option<(Rank, ObservedInput)> {
         let at_hand = |observation: &ObservedInput| {
@@ -225,6 +232,20 @@ mod tests {
         inputs.add_observations(&[of(1, 0), of(1, 0)]);
         assert_eq!(inputs.observations.len(), 1);
         assert_eq!(inputs.contradicted(&collective_id(VERSION, 0)), Some(of(1, 0)));
+    }
+
+    #[test]
+    fn what_a_rank_had_heard_that_is_gone_counts_as_long_as_others_have_finished_anything_of_the_phase() {
+        let contradicted = |living: &[(Rank, ObservedInput)], is_begun: bool| {
+            let mut inputs = second_life(&[observation(1, 20)]);
+            inputs.keep_observations(living, |_| is_begun);
+            inputs.add_own(VERSION, 10, 5);
+            inputs.add_own(VERSION, 21, 6);
+            inputs.contradicted(&collective_id(VERSION, 1)).is_some()
+        };
+        assert!(contradicted(&[observation(1, 20)], false), "who has heard it lives");
+        assert!(contradicted(&[], true));
+        assert!(!contradicted(&[], false));
     }
 
     #[test]

@@ -369,6 +369,10 @@ impl<R: Clone> Participant<R> {
         }
         self.view = plan.generation;
         self.paused = false;
+        let log = &self.log;
+        self.inputs.keep_observations(&plan.observed, |phase| {
+            log.finished(phase) > 0 || plan.phase(phase).is_some_and(|phase| phase.finished > 0)
+        });
         self.inputs.add_observations(&plan.observed);
         for phase in &plan.phases {
             let wanted = match phase.phase {

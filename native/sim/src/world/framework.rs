@@ -16,7 +16,7 @@ pub(super) struct Framework {
     pub(super) gone: BTreeSet<u32>,
     /// Tasks of which it has said that they go, and which it ends when they are released.
     pub(super) leaving: BTreeSet<u32>,
-    /// Tasks of which it has said, or is about to say, that they go, and whose next try isn't there.
+    /// Tasks of which it has said, or is about to say, that they go. A word that comes late is of the next try, too.
     pub(super) told: BTreeSet<u32>,
     /// Processes that it ends in a moment, since their tasks are released.
     pub(super) ending: BTreeSet<u32>,
@@ -59,7 +59,6 @@ impl Framework {
     }
 
     pub(super) fn next(&mut self, rank: u32) -> Try {
-        self.told.remove(&rank);
         let task = &mut self.tries[rank as usize];
         *task += 1;
         Try { rank: Rank(rank), attempt: Attempt { stage: self.stage, task: *task - 1 } }

@@ -217,8 +217,11 @@ impl World {
             there.process.tasks().iter().find(|task| task.end() == Some(end))
         };
         let Some((its, (lineage, version, _))) = task(by).and_then(|its| Some((its, its.choice()?))) else { return };
+        // One that was frozen may choose for itself alone before it hears that others know it no more.
+        let knows_it = |end: &End| task(*end).is_some_and(|other| other.peers().any(|peer| peer == by));
         let others: Vec<(Rank, bool)> = its
             .peers()
+            .filter(knows_it)
             .filter_map(|end| Some((end.rank, task(end)?.choice()?)))
             .filter(|(_, (its_lineage, its_version, _))| (*its_lineage, *its_version) == (lineage, version))
             .map(|(rank, (.., theirs))| (rank, theirs))

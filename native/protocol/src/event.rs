@@ -305,7 +305,8 @@ pub enum Event {
         /** The cause in words. */
         reason: String,
     },
-    /// A task that the framework is about to end, and whose rank the others go on without, may end: nothing is lost by it.
+    /// A task that the framework is about to end, and whose rank the others go on without, may end:
+    /// nothing is lost by it.
     TaskReleased {
         /** The framework's task, by its number. */
         index: Task,

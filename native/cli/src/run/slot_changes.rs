@@ -1,6 +1,7 @@
 //! What the launcher does when slots come and go: it starts processes in those that are open, and ends those that have
 //! none any more.
 
+use super::child::signal_name;
 use super::ending::Ending;
 use super::launcher::{Due, Run, State};
 use super::slots::Listing;
@@ -49,8 +50,9 @@ impl Run<'_> {
         self.parting = Some(signal);
         let numbers: Vec<u32> = self.there();
         self.say(&format!(
-            "caught signal {signal}: the {} processes here are ended as soon as the others have what they need of them, \
-             after {} s at the latest",
+            "caught {}: the {} processes here are ended as soon as the others have what they need of them, after {} s \
+             at the latest",
+            signal_name(signal),
             numbers.len(),
             self.options.grace.as_secs_f64()
         ));

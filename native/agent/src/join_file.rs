@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,19 @@ pub struct JoinFile {
     pub max: Option<u32>,
     /// No other launcher starts ranks of the job: the file is there to ask how it is.
     pub is_for_status: bool,
+    /// Where all ranks write durable checkpoints, whoever starts them; `None`: nowhere.
+    pub durable: Option<DurablePlace>,
+}
+
+/// Durable checkpoints of a job whose ranks are started by several launchers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurablePlace {
+    /// A folder that all hosts see by this name, which is whole.
+    pub folder: PathBuf,
+    /// Every how many versions one is written.
+    pub every: NonZeroU32,
+    /// What the job's files are marked with.
+    pub identity: JobId,
 }
 
 /// How a launcher finds its job's tracker.
@@ -79,7 +93,16 @@ struct Written {
     max: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_for_status: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    durable: Option<WrittenPlace>,
     secret: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenPlace {
+    folder: PathBuf,
+    every: NonZeroU32,
+    identity: String,
 }
 
 impl JoinFile {
@@ -130,6 +153,14 @@ impl JoinFile {
         let written: Written = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
         let job = from_hex(&written.id).ok_or("its id is not 32 hexadecimal digits")?;
         let secret = from_hex(&written.secret).ok_or("its secret is not 64 hexadecimal digits")?;
+        let place = |WrittenPlace { folder, every, identity }| {
+            let identity = from_hex(&identity).ok_or("what its durable checkpoints are marked with is no number")?;
+            match folder.is_absolute() {
+                true => Ok(DurablePlace { folder, every, identity: JobId(identity) }),
+                false => Err("its folder of durable checkpoints is not a whole path"),
+            }
+        };
+        let durable = written.durable.map(place).transpose()?;
         Ok(JoinFile {
             name: written.job,
             job: JobId(job),
@@ -139,6 +170,7 @@ impl JoinFile {
             life: written.life,
             max: written.max,
             is_for_status: written.is_for_status,
+            durable,
         })
     }
 
@@ -162,6 +194,11 @@ impl JoinFile {
             life: self.life,
             max: self.max,
             is_for_status: self.is_for_status,
+            durable: self.durable.as_ref().map(|place| WrittenPlace {
+                folder: place.folder.clone(),
+                every: place.every,
+                identity: place.identity.to_string(),
+            }),
             secret: self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }
@@ -220,6 +257,11 @@ mod tests {
             life: 3,
             max: None,
             is_for_status: false,
+            durable: Some(DurablePlace {
+                folder: "/shared/checkpoints".into(),
+                every: NonZeroU32::new(5).expect("it isn't 0"),
+                identity: JobId([9; 16]),
+            }),
         };
         file.write(&path).expect("it is written");
         (folder, path, file)
@@ -234,6 +276,7 @@ mod tests {
         assert_eq!((read.name, read.job, read.world), (file.name, file.job, file.world));
         assert_eq!((read.tracker, read.life), (file.tracker, file.life));
         assert_eq!(read.secret.expose(), file.secret.expose());
+        assert_eq!(read.durable, file.durable);
     }
 
     #[test]
@@ -253,6 +296,11 @@ mod tests {
         std::fs::write(&path, shorter).expect("it is written");
         let error = JoinFile::read(&path).expect_err("a secret of 31 bytes");
         assert!(error.message.contains("64 hexadecimal digits"), "{error}");
+        for (was, is) in [("/shared/", "shared/"), ("\"every\": 5", "\"every\": 0"), ("\"0909", "\"09")] {
+            assert!(text.contains(was), "{text}");
+            std::fs::write(&path, text.replace(was, is)).expect("it is written");
+            JoinFile::read(&path).expect_err("no place of durable checkpoints");
+        }
         std::fs::write(&path, "no object").expect("it is written");
         assert!(JoinFile::read(&path).expect_err("no object").message.contains("rejoin tracker --join"));
         std::fs::remove_file(&path).expect("it is removed");

@@ -27,6 +27,7 @@ mod plane;
 pub mod reservation;
 mod store;
 mod tracker;
+pub mod tracker_life;
 mod waiting;
 
 pub use agent::{checkpoint, digested_checkpoint, lazy_checkpoint, Agent, Taken};

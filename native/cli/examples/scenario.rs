@@ -1,6 +1,7 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
-//! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one
+//! Arguments: iterations (default 3), floats (default 10,000), the most ranks that an earlier job had (default: those of
+//! this one), then `big` for iterations of one
 //! allreduce alone, `lazy` for checkpoints whose bytes are made when a rank needs them, `own` for
 //! a model of each rank's own beside the common one, `empty` for a common one without bytes,
 //! `again` for ranks that join again in the same process when they are sent back. Before the first
@@ -214,7 +215,7 @@ fn work() -> Result<(), Error> {
     let is_wanted = |word: &str| arguments.iter().any(|argument| argument == word);
     let launched = Launched::from_environment()?;
     let scenario = Scenario {
-        largest: launched.world,
+        largest: launched.world.max(number(2, 0) as u32),
         iterations: number(0, 3) as u32,
         floats: number(1, 10_000),
         big: is_wanted("big"),

@@ -20,6 +20,7 @@ use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::resize::Elastic;
+use run::durable::Wanted;
 use run::exclusions::Cooldown;
 use run::order::Order;
 use run::Joining;
@@ -28,6 +29,7 @@ use simulate::Family;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -98,7 +100,7 @@ struct RunArguments {
     /// over take the ranks of a host that is gone.
     #[arg(
         short = 'H', long, value_name = "HOST[:SLOTS],…", value_delimiter = ',', value_parser = hosts::host,
-        conflicts_with_all = ["join", "kills", "durable", "job", "resume"]
+        conflicts_with_all = ["join", "kills"]
     )]
     hosts: Option<Vec<(String, u32)>>,
     /// The command that starts a command on another host (--hosts, --discovery), with its options. It is given the host
@@ -121,7 +123,7 @@ struct RunArguments {
     )]
     slots: Option<u32>,
     /// Start ranks of the job whose tracker (`rejoin tracker`) has written this file. Rules, durable
-    /// checkpoints and the limit of silence are the tracker's then.
+    /// checkpoints (`rejoin tracker --durable`) and the limit of silence are the tracker's then.
     #[arg(
         long, value_name = "FILE",
         conflicts_with_all = ["kills", "durable", "durable_every", "job", "resume", "lost_after"]
@@ -217,12 +219,12 @@ struct RunArguments {
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
     members: Duration,
     /// Write durable checkpoints to this folder, which is made if it isn't there: what is started
-    /// from should all ranks die at once.
+    /// from should all ranks die at once. With other hosts it has to be one that all share.
     #[arg(long, value_name = "FOLDER")]
     durable: Option<PathBuf>,
     /// Every how many versions a durable checkpoint is written.
-    #[arg(long, default_value_t = 1, value_name = "VERSIONS", value_parser = clap::value_parser!(u32).range(1..))]
-    durable_every: u32,
+    #[arg(long, default_value = "1", value_name = "VERSIONS")]
+    durable_every: NonZeroU32,
     /// Send all bytes of collectives over links, also between ranks of this machine, which share memory otherwise.
     #[arg(long)]
     no_shared_memory: bool,
@@ -309,6 +311,17 @@ struct TrackerArguments {
     /// How long a rank may be missing before the job ends with an error.
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
     members: Duration,
+    /// Have all ranks write durable checkpoints to this folder, one that all hosts share under the same name: what is
+    /// started from should all ranks die at once, or the whole job. It is made if it isn't there.
+    #[arg(long, value_name = "FOLDER")]
+    durable: Option<PathBuf>,
+    /// With --durable: every how many versions one is written.
+    #[arg(long, requires = "durable", default_value = "1", value_name = "VERSIONS")]
+    durable_every: NonZeroU32,
+    /// With --durable: start from the newest durable checkpoint of the job's name that is whole; from the beginning if
+    /// there is none.
+    #[arg(long, requires = "durable")]
+    resume: bool,
     /// Encrypt what ranks send each other; what they say to the tracker always is.
     #[arg(long)]
     encrypt: bool,
@@ -386,6 +399,9 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
     if let Some(max) = arguments.max.filter(|max| *max < world) {
         refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"));
     }
+    let wanted =
+        |folder| Wanted { folder, every: arguments.durable_every, name: Some(job.clone()), resume: arguments.resume };
+    let durable = arguments.durable.map(wanted);
     let elastic = arguments.min.map(|min| Elastic {
         min,
         max: arguments.max.unwrap_or(world),
@@ -402,6 +418,7 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
         listen,
         lost_after,
         members,
+        durable,
         encrypt,
         events,
         log,

@@ -1,16 +1,17 @@
 //! `rejoin tracker`: the tracker of a job as a process of its own, for launchers on any hosts.
 
 use crate::listen::{own_address, Listen};
+use crate::run::durable::{Store, Wanted};
 use crate::run::ending::{Ending, OUTPUT_FAILED};
 use crate::run::tracker::{rules, LEASE};
 use rejoin_agent::event_log::{Fact, Recorder};
-use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
-use rejoin_agent::transport::{JobId, PortRange, Secret};
+use rejoin_agent::tracker_life::{JobTerms, TrackerLife};
+use rejoin_agent::transport::{JobId, PortRange};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -36,6 +37,8 @@ pub struct Service {
     pub lost_after: Duration,
     /// How long a rank may be missing.
     pub members: Duration,
+    /// Durable checkpoints, if there are to be any.
+    pub durable: Option<Wanted>,
     /// Whether what ranks send each other is encrypted.
     pub encrypt: bool,
     /// Where the event log goes.
@@ -59,10 +62,8 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     };
     let signal = watch_signals().map_err(io("watch for signals"))?;
     let mut recorder = Recorder::new(service.events.as_deref()).map_err(io("write --events"))?;
-    let (mut join, server) = begin(service)?;
-    join.tracker = server.address();
-    // Nobody can have been told of this life: what its end would say to agents is a word too much.
-    join.write(&service.join).inspect_err(|_| server.abandon())?;
+    let (life, mut store, server) = begin(service)?;
+    let join = &life.join;
     println!(
         "tracker of job {}, {}, at {}; life {}; join file {}",
         join.name,
@@ -74,7 +75,7 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     let rules = Vec::new();
     let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     recorder.fact(None, Fact::Began { world: join.world, command: vec![join.name.clone()], rules, unix_seconds });
-    let ending = watch(service, &join, &server, &signal, &mut recorder);
+    let ending = watch(&life, store.as_mut(), &server, &signal, &mut recorder);
     if let Ending::TakenOver(reason) = &ending {
         // Not a word to the agents: they go to the one that has taken over.
         server.abandon();
@@ -90,10 +91,7 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     while let Ok(Some(notice)) = server.poll(Duration::ZERO) {
         note(notice, &mut recorder);
     }
-    // Only if it is still this life's.
-    if JoinFile::read(&service.join).ok().flatten().is_some_and(|now| (now.job, now.life) == (join.job, join.life)) {
-        let _ = std::fs::remove_file(&service.join);
-    }
+    life.end();
     let status = ending.status();
     say(&ending.reason());
     recorder.fact(None, Fact::Over { status, reason: ending.reason() });
@@ -112,65 +110,50 @@ fn ranks(world: u32, max: Option<u32>) -> String {
 }
 
 /// A new job, or the next life of the one that the join file names.
-fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
-    let path = service.join.display();
-    let bad = |text: String| Error::new(Code::BadArgument, text);
-    let found = JoinFile::read(&service.join)?;
-    if let Some(found) = &found {
-        let max = service.elastic.map(|elastic| elastic.max);
-        if (&found.name, found.world, found.max) != (&service.name, service.world, max) {
-            return Err(bad(format!(
-                "the join file {path} is of job {} with {}, and --job {} with {} was asked for; name another file, or \
-                 remove it if that job is over",
-                found.name,
-                ranks(found.world, found.max),
-                service.name,
-                ranks(service.world, max)
-            )));
-        }
+fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer), Error> {
+    // Its files have the job's name, whatever number it has.
+    let durable = service.durable.as_ref().map(|wanted| wanted.place(JobId([0; 16]))).transpose()?;
+    let (name, world, max) = (service.name.clone(), service.world, service.elastic.map(|elastic| elastic.max));
+    let mut life = TrackerLife::begin(&service.join, JobTerms { name, world, max, durable })?;
+    let (job, is_later) = (life.join.job, life.is_later());
+    let open = |wanted| Store::open(wanted, world, job, is_later);
+    let mut store = service.durable.as_ref().map(open).transpose()?;
+    if is_later {
         say(&format!(
-            "takes over job {} from life {} ({path}); to begin it anew, end this, remove the file and start again",
-            found.name, found.life
+            "takes over job {} from life {} ({}); to begin it anew, end this, remove the file and start again",
+            service.name,
+            life.join.life - 1,
+            service.join.display()
         ));
     }
+    let start = match &mut store {
+        None => JobStart::Fresh,
+        Some(store) if is_later => store.start_again(say),
+        Some(store) => {
+            let start = store.start()?;
+            store.remarks(start)?.iter().for_each(|remark| say(remark));
+            start
+        }
+    };
     let listen = service.listen.unwrap_or_else(|| Listen { address: own_address(), port: None });
-    let join = JoinFile {
-        name: service.name.clone(),
-        world: service.world,
-        job: found.as_ref().map_or_else(JobId::random, |found| Ok(found.job))?,
-        secret: found.as_ref().map_or_else(Secret::random, |found| Ok(found.secret.clone()))?,
-        tracker: (listen.address, 0).into(),
-        life: found.as_ref().map_or(1, |found| found.life + 1),
-        max: service.elastic.map(|elastic| elastic.max),
-        is_for_status: false,
-    };
-    // At the former life's port nobody has to look for it.
-    let former = found.filter(|found| found.tracker.ip() == listen.address).map(|found| found.tracker.port());
-    let start = |port: Option<u16>| {
-        let ports = port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?;
-        TrackerServer::start(TrackerServerConfig {
-            job: join.job,
-            secret: join.secret.clone(),
-            encrypt: service.encrypt,
-            listen: listen.address,
-            ports,
-            rules: TrackerConfig {
-                elastic: service.elastic,
-                ..rules(service.world, join.life, service.lost_after, service.members, JobStart::Fresh)
-            },
-        })
-    };
-    let server = match (listen.port, former) {
-        (None, Some(port)) => start(Some(port)).or_else(|_| start(None)),
-        (port, _) => start(port),
-    };
-    Ok((join, server?))
+    let server = life.serve(TrackerServerConfig {
+        job,
+        secret: life.join.secret.clone(),
+        encrypt: service.encrypt,
+        listen: listen.address,
+        ports: listen.port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?,
+        rules: TrackerConfig {
+            elastic: service.elastic,
+            ..rules(world, life.join.life, service.lost_after, service.members, start)
+        },
+    })?;
+    Ok((life, store, server))
 }
 
 /// Until the job, this life or this process is over.
 fn watch(
-    service: &Service,
-    join: &JoinFile,
+    life: &TrackerLife,
+    mut store: Option<&mut Store>,
     server: &TrackerServer,
     signal: &AtomicI32,
     recorder: &mut Recorder,
@@ -188,16 +171,12 @@ fn watch(
             server.notify(TrackerInput::Cancel { error: Error::new(Code::Cancelled, ending.reason()) });
             return ending;
         }
-        let now = JoinFile::read(&service.join).ok().flatten();
-        if let Some(now) = now.filter(|now| now.job == join.job && now.life > join.life) {
-            return Ending::TakenOver(format!(
-                "job {} has another tracker now: life {} at {}, by the join file {}; this is life {}, and ends",
-                join.name,
-                now.life,
-                now.tracker,
-                service.join.display(),
-                join.life
-            ));
+        if let Some(reason) = life.superseded() {
+            return Ending::TakenOver(reason);
+        }
+        if let Some(Err(error)) = store.as_mut().map(|store| store.hold(life.join.job)) {
+            // It isn't lost for that: what it keeps away are other jobs of the same name.
+            log::warn!("{}", error.message);
         }
     }
 }
@@ -218,6 +197,9 @@ fn note(notice: TrackerNotice, recorder: &mut Recorder) {
         }
         Event::RankLost { rank, reason, .. } => say(&format!("rank {rank} is lost: {reason}")),
         Event::Resized { reason, .. } => say(&format!("the world changes: {reason}")),
+        Event::DurableFailed { rank, version, reason, .. } => {
+            say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
+        }
         Event::RolledBack { version, reason, .. } => {
             say(&format!("all ranks go back to version {version}: {reason}"));
         }

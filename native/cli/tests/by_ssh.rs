@@ -376,6 +376,35 @@ fn the_status_of_a_run_on_hosts_says_on_which_host_each_rank_is() {
 }
 
 #[test]
+fn ranks_on_all_hosts_start_from_the_newest_durable_checkpoint_when_all_die_and_so_does_a_run_of_the_same_name() {
+    let hosts = Hosts::at(&[A, B, C]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let durable = folder.path().join("shared").display().to_string();
+    let options = ["--restart", "--durable", &durable, "--job", "a model", "--resume"];
+    let mut run = Run::start(&hosts, &format!("{A}:2,{B}:2"), &options);
+    run.is_under_way();
+    // The launcher learns of all deaths before a rank is started again.
+    let ranks = run.processes();
+    signal(run.running.child.id(), "STOP");
+    ranks.iter().for_each(|pid| signal(*pid, "KILL"));
+    until("all have ended", || ranks.iter().all(|pid| !lives(&pid.to_string())));
+    signal(run.running.child.id(), "CONT");
+    let goes_back = "all ranks go back to version ";
+    until("they go back to a version", || run.running.text("err").contains(goes_back));
+    let text = run.running.text("err");
+    assert!(!text.contains(&format!("{goes_back}0:")), "{text}");
+    until("they have started", || run.running.text("out").matches("starts at version").count() >= 8);
+    // Now everything goes, the launcher first: nobody starts a rank again.
+    run.running.kill();
+    run.processes().iter().for_each(|pid| signal(*pid, "KILL"));
+    until("all have ended", || run.processes().is_empty());
+    let again = Run::start(&hosts, &format!("{C}:4"), &options);
+    let ran = same_model(again);
+    ran.says("goes on from version ");
+    assert!(!ran.out.contains("starts at version 0 "), "{}", ran.out);
+}
+
+#[test]
 fn what_can_not_be_is_refused_with_what_is_expected() {
     let refused = |arguments: &[&str], text: &str| {
         finish(rejoin(&["run"]).args(arguments).args(["--", "true"])).ended(2).says(text);
@@ -383,7 +412,7 @@ fn what_can_not_be_is_refused_with_what_is_expected() {
     refused(&["-H", "a:2,b:2", "-n", "5"], "--hosts has 4 slots; expected as many or more");
     refused(&["-H", "a:2,-oProxyCommand=x"], "expected a host, or one with its number of slots");
     refused(&["-H", "a:2", "--join", "f"], "cannot be used with");
-    refused(&["-H", "a:2", "--durable", "d"], "cannot be used with");
+    refused(&["-H", "a:2", "--job", "a model"], "--durable <FOLDER>");
     refused(&["-H", "a:2", "--min", "1", "--discovery", "d"], "cannot be used with");
     refused(&["--join", "-", "--rank", "0"], "expected a join file's text and an order");
     let ran = finish(

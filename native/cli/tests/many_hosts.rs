@@ -169,7 +169,7 @@ fn slots_of_a_job_whose_ranks_are_fixed_and_another_world_than_that_of_the_join_
     tracker.kill();
     let elastic = ["tracker", "--job", "training", "-n", "4", "--min", "2", "--max", "8", "--join", &join];
     let ran = finish(&mut rejoin(&elastic)).ended(1);
-    ran.says("is of job training with 4 ranks, and --job training with 4 ranks (at most 8) was asked for");
+    ran.says("is of job training with 4 ranks, and job training with 4 ranks (at most 8) was asked for");
 }
 
 fn prints(ran: &Ran, text: &str) {

@@ -1,26 +1,32 @@
-//! Durable checkpoints as the launcher sees them: whose they are, and what a run goes on from.
+//! Durable checkpoints as whoever has the tracker sees them: whose they are, and what a job goes on from.
 
-use super::Options;
 use rejoin_agent::durable::resume::{newest, others};
 use rejoin_agent::durable::{file, identity, LocalFolder};
+use rejoin_agent::join_file::DurablePlace;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::transport::JobId;
 use rustix::fs::{flock, FlockOperation};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, Write};
+use std::num::NonZeroU32;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes the folder that an option names, for this user alone, and gives its whole name, for
-/// processes that may go elsewhere; empty where there is none.
+/// processes that may go elsewhere; empty where there is none. Links on the way stay in it: on other hosts they may lead
+/// elsewhere.
 ///
 /// # Errors
 /// `Io` when it can't be made.
 pub fn made(option: &str, folder: Option<&Path>) -> Result<String, Error> {
     let Some(path) = folder else { return Ok(String::new()) };
-    let made = LocalFolder::make(path).and_then(|()| std::fs::canonicalize(path));
-    Ok(made.map_err(unusable(option, folder))?.to_string_lossy().into_owned())
+    let whole = LocalFolder::make(path).and_then(|()| path.read_dir()).and_then(|_| std::path::absolute(path));
+    let whole = whole.map_err(unusable(option, folder))?.into_os_string();
+    whole.into_string().map_err(|name| {
+        let name = name.display();
+        Error::new(Code::BadArgument, format!("{option} {name} is no text; name a folder whose whole name is UTF-8"))
+    })
 }
 
 /// What an option names can't be made or written.
@@ -31,67 +37,162 @@ pub fn unusable<'a>(option: &'a str, path: Option<&'a Path>) -> impl FnOnce(io::
     }
 }
 
-/// The folder of a run, and the files in it that are the run's.
+/// What is wanted of durable checkpoints.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Where they go; it is made if it isn't there.
+    pub folder: PathBuf,
+    /// Every how many versions one is written.
+    pub every: NonZeroU32,
+    /// The job's name, by which they are found again.
+    pub name: Option<String>,
+    /// Whether the job goes on from those that are there.
+    pub resume: bool,
+}
+
+impl Wanted {
+    /// Where a job writes them. The folder is there then.
+    ///
+    /// # Errors
+    /// As [`made`].
+    pub fn place(&self, job: JobId) -> Result<DurablePlace, Error> {
+        let folder = made("--durable", Some(&self.folder))?.into();
+        let identity = self.name.as_deref().map_or(job, identity);
+        Ok(DurablePlace { folder, every: self.every, identity })
+    }
+}
+
+/// The file that stands in the folder of a job's durable checkpoints for as long as whoever has its tracker is there.
+/// The holder of its lock has the job, whose number is in it. On other hosts it says that the folder is the same one.
+fn mark(place: &DurablePlace) -> PathBuf {
+    place.folder.join(format!("{}.lock", place.identity))
+}
+
+/// Fails unless this host sees the folder that the job's durable checkpoints go to.
+///
+/// # Errors
+/// `BadArgument` when it isn't there, or is another one; `Io` when that can't be told.
+pub fn is_here(place: &DurablePlace) -> Result<(), Error> {
+    let mark = mark(place);
+    match mark.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::new(
+            Code::BadArgument,
+            format!(
+                "the job's durable checkpoints go to {} (--durable of its tracker), which isn't there on this host, or \
+                 is another folder: {} was expected in it. Name one that all hosts share, under the same name",
+                place.folder.display(),
+                mark.display()
+            ),
+        )),
+        Err(cause) => {
+            let text = format!("the job's durable checkpoints go to {}: {cause}", place.folder.display());
+            Err(Error::new(Code::Io, text))
+        }
+    }
+}
+
+/// The folder of a job, and the files in it that are the job's, where its tracker is.
 pub struct Store {
     folder: LocalFolder,
+    place: DurablePlace,
     world: u32,
-    identity: JobId,
     is_resuming: bool,
-    /// No other launcher runs this job on this folder. The lock goes with the file.
-    _lock: Option<File>,
+    has_name: bool,
+    /// Nobody else has this job on this folder; the lock goes with the file. `None`: the life before still has it.
+    lock: Option<File>,
 }
 
 impl Store {
-    /// Looks at the folder. `job` is what files are marked with when the run has no name.
+    /// Looks at the folder, for a job with this number.
     ///
     /// # Errors
-    /// `BadArgument` when checkpoints of the name are there and nothing is said of them, or another
-    /// run of it is at work; `Io` when the folder can't be used.
-    pub fn open(options: &Options, job: JobId) -> Result<Option<Store>, Error> {
-        let Some(folder) = options.durable.clone().map(LocalFolder) else { return Ok(None) };
-        let Some(name) = &options.job else {
-            return Ok(Some(Store { folder, world: options.world, identity: job, is_resuming: false, _lock: None }));
-        };
-        let identity = identity(name);
-        let path = folder.0.join(format!("{identity}.lock"));
-        let io = |cause: String| Error::new(Code::Io, format!("{} can't be made: {cause}", path.display()));
-        let lock = File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        let lock = lock.map_err(|cause| io(cause.to_string()))?;
-        if let Err(cause) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            if cause != rustix::io::Errno::WOULDBLOCK {
-                return Err(io(cause.to_string()));
-            }
-            let text = format!("another run of job `{name}` is at work on {folder}; its checkpoints are its own");
+    /// `BadArgument` when checkpoints of the name are there and nothing is said of them, unless another life of the
+    /// tracker was there before, or when another job of the name is at work; `Io` when the folder can't be used.
+    pub fn open(wanted: &Wanted, world: u32, job: JobId, is_later_life: bool) -> Result<Store, Error> {
+        let place = wanted.place(job)?;
+        let name = wanted.name.as_deref();
+        let (folder, is_resuming) = (LocalFolder(place.folder.clone()), wanted.resume || is_later_life);
+        let mut store = Store { folder, place, world, is_resuming, has_name: name.is_some(), lock: None };
+        // The life before may still be there: it ends as soon as it has seen this one.
+        if !store.hold(job)? && !(is_later_life && store.holder() == job.to_string()) {
+            let text = format!(
+                "another run of job `{}` is at work on {}; its checkpoints are its own",
+                name.unwrap_or_default(),
+                store.folder
+            );
             return Err(Error::new(Code::BadArgument, text));
         }
-        let there = file::list(&folder, identity)?;
-        if let (Some(last), false) = (there.last(), options.resume) {
-            let version = last.checkpoint.version;
+        let there = file::list(&store.folder, store.place.identity)?;
+        if let (Some(last), false) = (there.last(), store.is_resuming) {
+            let (version, folder, identity) = (last.checkpoint.version, &store.folder, store.place.identity);
             return Err(Error::new(
                 Code::BadArgument,
                 format!(
-                    "{folder} holds durable checkpoints of job `{name}` up to version {version}; --resume goes on \
-                     from there, another --job or folder begins anew, and so does this one without the files \
-                     {identity}-*"
+                    "{folder} holds durable checkpoints of job `{}` up to version {version}; --resume goes on from \
+                     there, another --job or folder begins anew, and so does this one without the files {identity}-*",
+                    name.unwrap_or_default()
                 ),
             ));
         }
-        let (world, is_resuming) = (options.world, options.resume);
-        Ok(Some(Store { folder, world, identity, is_resuming, _lock: Some(lock) }))
+        Ok(store)
     }
 
-    /// What files are marked with.
-    pub fn identity(&self) -> JobId {
-        self.identity
+    /// Takes the job on this folder, unless somebody else has it, and says whether it has it now.
+    ///
+    /// # Errors
+    /// `Io` when the folder can't be written.
+    pub fn hold(&mut self, job: JobId) -> Result<bool, Error> {
+        if self.lock.is_some() {
+            return Ok(true);
+        }
+        let path = mark(&self.place);
+        let io = |cause: io::Error| Error::new(Code::Io, format!("{} can't be made: {cause}", path.display()));
+        let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let mut file = file.map_err(io)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
+            Err(cause) => return Err(io(cause.into())),
+        }
+        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{job}"));
+        written.map_err(io)?;
+        self.lock = Some(file);
+        Ok(true)
     }
 
-    /// What a life of the tracker that begins now starts from.
+    /// The number of the job that has the folder.
+    fn holder(&self) -> String {
+        let mut number = String::new();
+        let file = File::open(mark(&self.place));
+        // What can't be read is nobody's.
+        let _ = file.and_then(|file| file.take(64).read_to_string(&mut number));
+        number
+    }
+
+    /// Where ranks write.
+    pub fn place(&self) -> &DurablePlace {
+        &self.place
+    }
+
+    /// What the tracker starts from.
     ///
     /// # Errors
     /// As [`newest`].
     pub fn start(&self) -> Result<JobStart, Error> {
-        let found = if self.is_resuming { newest(&self.folder, self.identity, self.world)? } else { None };
+        let is_wanted = self.is_resuming;
+        let found = if is_wanted { newest(&self.folder, self.place.identity, self.world)? } else { None };
         Ok(found.map_or(JobStart::Fresh, JobStart::Durable))
+    }
+
+    /// What a later life of it starts from, should no rank be left that knows more: then all that is there is the
+    /// job's own. Where that can't be told it isn't; the tracker ends the job if it would have to begin anew.
+    pub fn start_again(&mut self, say: impl Fn(&str)) -> JobStart {
+        self.is_resuming = true;
+        self.start().unwrap_or_else(|error| {
+            say(&format!("durable checkpoints: {error}"));
+            JobStart::Fresh
+        })
     }
 
     /// What a user should know of the folder, a line each.
@@ -107,11 +208,20 @@ impl Store {
             JobStart::Fresh => {}
             start => remarks.push(format!("goes on from version {} in {folder}", start.version())),
         }
-        let count = others(&self.folder, self.identity)?;
+        let count = others(&self.folder, self.place.identity)?;
         if count > 0 {
             remarks
                 .push(format!("{count} checkpoints of other jobs in {folder} are not used (see --job and --resume)"));
         }
         Ok(remarks)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.has_name {
+            // Nobody comes back to this number.
+            let _ = std::fs::remove_file(mark(&self.place));
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! What the launcher hears, and what that means for it.
 
-use super::durable::Store;
 use super::ending::Ending;
 use super::launcher::{Due, Run, State};
 use super::LauncherEvent;
@@ -124,10 +123,8 @@ impl Run<'_> {
     /// no rank be left; and which ranks have ended well: the life before it may have sent them the end, and
     /// they are not there any more to say so.
     pub(super) fn revive_tracker(&mut self) {
-        let start = self.store.as_ref().map_or(Ok(JobStart::Fresh), Store::start).unwrap_or_else(|error| {
-            self.say(&format!("durable checkpoints: {error}"));
-            JobStart::Fresh
-        });
+        let sink = &self.template.sink;
+        let start = self.store.as_mut().map_or(JobStart::Fresh, |store| store.start_again(|text| sink.say(text)));
         if let Err(error) = self.tracker.revive(start) {
             return self.end(Ending::JobFailed(format!("the tracker can't come back: {error}")));
         }

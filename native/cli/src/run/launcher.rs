@@ -13,6 +13,7 @@ use super::wait::Wait;
 use super::{LauncherEvent, Options};
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::event_log::{Fact, Recorder};
+use rejoin_agent::join_file::DurablePlace;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::Rank;
@@ -115,7 +116,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let wait = Wait::new(options, began, signal);
     let events = options.events.as_deref();
     let mut recorder = Recorder::new(events).map_err(unusable("--events", events))?;
-    let durable = made("--durable", options.durable.as_deref())?;
+    made("--durable", options.durable.as_deref())?;
     let spill = made("--spill", options.spill.as_deref())?;
     let has_rules = !options.rules.is_empty();
     let injections =
@@ -136,7 +137,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             Ok((growth, ready))
         }
     });
-    let (growth, Ready { world, is_elastic, tracker, store, secret, attempts, place, ssh }) = match begun {
+    let (growth, Ready { world, is_elastic, tracker, store, durable, secret, attempts, place, ssh }) = match begun {
         Ok(begun) => begun,
         Err(NotBegun::Failed(error)) => return Err(error),
         Err(NotBegun::Over(ending)) => {
@@ -152,13 +153,18 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ));
     }
     let mut environment = place;
+    if let Some(DurablePlace { folder, every, identity }) = durable {
+        environment.push((launched::DURABLE, folder.to_string_lossy().into_owned()));
+        environment.push((launched::DURABLE_EVERY, every.to_string()));
+        environment.push((launched::DURABLE_IDENTITY, identity.to_string()));
+    } else {
+        // Not what the launcher was given itself.
+        environment.push((launched::DURABLE, String::new()));
+    }
     environment.extend([
         (launched::ELASTIC, u8::from(is_elastic).to_string()),
         (launched::DETAILS, u8::from(options.wants_details()).to_string()),
         (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
-        (launched::DURABLE, durable),
-        (launched::DURABLE_EVERY, options.durable_every.to_string()),
-        (launched::DURABLE_IDENTITY, store.as_ref().map(|s| s.identity().to_string()).unwrap_or_default()),
         (launched::LOG_MEMORY, options.log_memory.to_string()),
         (launched::LOG_DISK, options.log_disk.to_string()),
         (launched::SPILL, spill),

@@ -3,7 +3,7 @@
 mod child;
 mod closing;
 mod discovery;
-mod durable;
+pub mod durable;
 pub mod ending;
 pub mod exclusions;
 mod growth;
@@ -26,6 +26,7 @@ mod wait;
 pub mod worlds;
 
 use crate::listen::{own_address, Listen};
+use durable::Wanted;
 use exclusions::Cooldown;
 use order::Order;
 use rejoin_agent::join_file::JoinSource;
@@ -35,6 +36,7 @@ use rejoin_agent::TrackerNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,7 +90,7 @@ pub struct Options {
     /// Folder of durable checkpoints.
     pub durable: Option<PathBuf>,
     /// Every how many versions one is written.
-    pub durable_every: u32,
+    pub durable_every: NonZeroU32,
     /// Name of the job for these.
     pub job: Option<String>,
     /// Whether it goes on from the newest of them.
@@ -120,6 +122,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// Durable checkpoints, if there are to be any.
+    pub fn durable(&self) -> Option<Wanted> {
+        let folder = self.durable.clone()?;
+        Some(Wanted { folder, every: self.durable_every, name: self.job.clone(), resume: self.resume })
+    }
+
     /// How many ranks the job may have.
     pub fn most_ranks(&self) -> u32 {
         self.max.unwrap_or(self.world)

@@ -85,6 +85,7 @@ mod tests {
             life: 1,
             max: Some(4),
             is_for_status: false,
+            durable: None,
         };
         let order = Order { attempt: 3, lost_after_millis: 1500, placement: Some([1, 2, 0, 2]), details: true };
         let text = order.lines(&join);

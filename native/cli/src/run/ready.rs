@@ -1,6 +1,6 @@
 //! What a run has before its first process starts: a job of its own, or one that it joins, and the signals it is sent.
 
-use super::durable::{unusable, Store};
+use super::durable::{is_here, unusable, Store};
 use super::ending::NotBegun;
 use super::joined::JoinedTracker;
 use super::output::Sink;
@@ -9,7 +9,7 @@ use super::tracker::{JobTracker, OwnTracker};
 use super::wait::Wait;
 use super::{Joining, LauncherEvent, Options};
 use crossbeam::channel::Sender;
-use rejoin_agent::join_file::{JoinFile, JoinSource};
+use rejoin_agent::join_file::{DurablePlace, JoinFile, JoinSource};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_communicator::launched;
@@ -27,8 +27,10 @@ pub struct Ready {
     pub is_elastic: bool,
     /// Its tracker.
     pub tracker: Box<dyn JobTracker>,
-    /// Its durable checkpoints.
+    /// Its durable checkpoints, where the tracker is this run's.
     pub store: Option<Store>,
+    /// Where ranks write these.
+    pub durable: Option<DurablePlace>,
     /// Its secret.
     pub secret: Secret,
     /// The attempt that each rank that is started here begins with.
@@ -52,7 +54,9 @@ impl Ready {
     ) -> Result<Ready, Error> {
         let own_address = options.own_address(goes_elsewhere);
         let (job, secret) = (JobId::random()?, Secret::random()?);
-        let store = Store::open(options, job)?;
+        let wanted = options.durable();
+        let store = wanted.map(|wanted| Store::open(&wanted, options.world, job, false)).transpose()?;
+        let durable = store.as_ref().map(|store| store.place().clone());
         let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
         for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
             sink.say(&remark);
@@ -75,12 +79,13 @@ impl Ready {
                     life: 1,
                     max: options.min.map(|_| options.most_ranks()),
                     is_for_status: false,
+                    durable: durable.clone(),
                 },
             )?);
         }
         let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
         let (world, is_elastic) = (options.most_ranks(), options.min.is_some());
-        Ok(Ready { world, is_elastic, tracker: Box::new(tracker), store, secret, attempts, place, ssh })
+        Ok(Ready { world, is_elastic, tracker: Box::new(tracker), store, durable, secret, attempts, place, ssh })
     }
 
     /// A job that is joined.
@@ -95,6 +100,7 @@ impl Ready {
     ) -> Result<Ready, NotBegun> {
         let tracker = JoinedTracker::open(joining, wait, |text| sink.say(text), sender.clone())?;
         let join = &tracker.join;
+        join.durable.as_ref().map_or(Ok(()), is_here)?;
         // Processes may go elsewhere.
         let file = match &joining.source {
             JoinSource::File(file) => std::fs::canonicalize(file).map_err(unusable("--join", Some(file)))?,
@@ -108,8 +114,9 @@ impl Ready {
             (launched::HOST, joining.host.clone()),
         ];
         let (world, secret, attempts) = (join.most_ranks(), join.secret.clone(), tracker.attempts.clone());
-        let is_elastic = join.max.is_some();
-        Ok(Ready { world, is_elastic, tracker: Box::new(tracker), store: None, secret, attempts, place, ssh: None })
+        let (is_elastic, durable) = (join.max.is_some(), join.durable.clone());
+        let (tracker, store, ssh) = (Box::new(tracker), None, None);
+        Ok(Ready { world, is_elastic, tracker, store, durable, secret, attempts, place, ssh })
     }
 }
 

@@ -155,6 +155,7 @@ impl OwnTracker {
                 life: *epoch,
                 max: elastic.map(|elastic| elastic.max),
                 is_for_status: true,
+                durable: None,
             };
             join.write(path).inspect_err(|_| server.abandon())?;
         }

@@ -11,6 +11,7 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::{Rank, Version};
 use rejoin_agent::transport::JobId;
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -88,7 +89,7 @@ pub fn again(options: &Options, log: &Path) -> Result<u8, Error> {
             world: world.ranks,
             durable: Some(handed_over.0.clone()),
             // The version that is handed over, and no other one.
-            durable_every: next.map_or(u32::MAX, |next| next.0),
+            durable_every: next.and_then(|next| NonZeroU32::new(next.0)).unwrap_or(NonZeroU32::MAX),
             job: Some(NAME.into()),
             resume: at > 0,
             until: next,

@@ -1,0 +1,216 @@
+//! A tracker that may die: the join file is all that one life of it leaves to the next.
+
+use crate::join_file::{DurablePlace, JoinFile};
+use crate::{TrackerServer, TrackerServerConfig};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_transport::{JobId, PortRange, Secret};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// What is the same in all lives of a job's tracker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTerms {
+    /// The job's name.
+    pub name: String,
+    /// Number of ranks.
+    pub world: u32,
+    /// The most ranks that there may be; `None`: their number is fixed.
+    pub max: Option<u32>,
+    /// Where all ranks write durable checkpoints.
+    pub durable: Option<DurablePlace>,
+}
+
+impl fmt::Display for JobTerms {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let JobTerms { name, world, max, durable } = self;
+        write!(formatter, "job {name} with {world} ranks")?;
+        if let Some(max) = max {
+            write!(formatter, " (at most {max})")?;
+        }
+        match durable {
+            Some(DurablePlace { folder, every, .. }) if every.get() > 1 => {
+                write!(formatter, " and every {every}th checkpoint in {}", folder.display())
+            }
+            Some(DurablePlace { folder, .. }) => write!(formatter, " and every checkpoint in {}", folder.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One life of a job's tracker.
+pub struct TrackerLife {
+    /// What the join file says of it; where it listens is known once it is served.
+    pub join: JoinFile,
+    path: PathBuf,
+    /// Where the life before it has listened.
+    former: Option<SocketAddr>,
+}
+
+impl TrackerLife {
+    /// The first life of a new job, or the next one of that which the join file names: with its number and secret.
+    ///
+    /// # Errors
+    /// `BadArgument` when the file is of another job, other users can read it, or it is none; `Io` when it can't be
+    /// read.
+    pub fn begin(path: &Path, terms: JobTerms) -> Result<TrackerLife, Error> {
+        let found = JoinFile::read(path)?;
+        if let Some(found) = &found {
+            let there = terms_of(found);
+            if found.is_for_status {
+                let text = format!(
+                    "the join file {} is of a `rejoin run`, which has a tracker of its own; name another file",
+                    path.display()
+                );
+                return Err(Error::new(Code::BadArgument, text));
+            }
+            if there != terms {
+                let text = format!(
+                    "the join file {} is of {there}, and {terms} was asked for; name another file, or remove it if \
+                     that job is over",
+                    path.display()
+                );
+                return Err(Error::new(Code::BadArgument, text));
+            }
+        }
+        let former = found.as_ref().map(|found| found.tracker);
+        let (job, secret, life) = match found {
+            Some(JoinFile { job, secret, life, .. }) => (job, secret, life + 1),
+            None => (JobId::random()?, Secret::random()?, 1),
+        };
+        let JobTerms { name, world, max, durable } = terms;
+        let tracker = ([0; 4], 0).into();
+        let join = JoinFile { name, job, secret, world, tracker, life, max, is_for_status: false, durable };
+        Ok(TrackerLife { join, path: path.into(), former })
+    }
+
+    /// Whether another life was there before.
+    pub fn is_later(&self) -> bool {
+        self.former.is_some()
+    }
+
+    /// Starts its server, and writes into the join file where that listens. Job, secret and epoch are this life's,
+    /// whatever the configuration says. Where the port is left open it is the former life's if that can be had: nobody
+    /// has to look for it then.
+    ///
+    /// # Errors
+    /// As [`TrackerServer::start`]; `Io` when the file can't be written. Nothing is left behind.
+    pub fn serve(&mut self, mut config: TrackerServerConfig) -> Result<TrackerServer, Error> {
+        (config.job, config.secret, config.rules.epoch) = (self.join.job, self.join.secret.clone(), self.join.life);
+        let former = self.former.filter(|former| former.ip() == config.listen && config.ports == PortRange::EPHEMERAL);
+        let server = match former {
+            Some(former) => {
+                let ports = PortRange::new(former.port(), former.port())?;
+                let there = TrackerServerConfig { ports, ..config.clone() };
+                TrackerServer::start(there).or_else(|_| TrackerServer::start(config))
+            }
+            None => TrackerServer::start(config),
+        }?;
+        self.join.tracker = server.address();
+        // Nobody can have been told of this life: what its end would say to agents is a word too much.
+        self.join.write(&self.path).inspect_err(|_| server.abandon())?;
+        Ok(server)
+    }
+
+    /// What has become of this life if another one has taken the job over. Its server is to be abandoned then, without
+    /// a word to the agents: they go to the other one.
+    pub fn superseded(&self) -> Option<String> {
+        let JoinFile { name, job, life, .. } = &self.join;
+        let now = JoinFile::read(&self.path).ok().flatten().filter(|now| now.job == *job && now.life > *life)?;
+        Some(format!(
+            "job {name} has another tracker now: life {} at {}, by the join file {}; this is life {life}, and ends",
+            now.life,
+            now.tracker,
+            self.path.display()
+        ))
+    }
+
+    /// The job is over: removes the join file, if it is still this life's.
+    pub fn end(&self) {
+        let is_its = |now: &JoinFile| (now.job, now.life) == (self.join.job, self.join.life);
+        if JoinFile::read(&self.path).ok().flatten().is_some_and(|now| is_its(&now)) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn terms_of(join: &JoinFile) -> JobTerms {
+    let JoinFile { name, world, max, durable, .. } = join;
+    JobTerms { name: name.clone(), world: *world, max: *max, durable: durable.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_protocol::message::Timing;
+    use rejoin_protocol::start::JobStart;
+    use rejoin_protocol::tracker::{DeathLimit, TrackerConfig};
+
+    fn terms(world: u32) -> JobTerms {
+        JobTerms { name: "training".into(), world, max: None, durable: None }
+    }
+
+    fn config(ports: PortRange) -> TrackerServerConfig {
+        let rules = TrackerConfig {
+            world: 2,
+            spares: 0,
+            elastic: None,
+            epoch: 1,
+            timing: Timing::usual(1500, 60_000),
+            deaths: DeathLimit::new(u32::MAX, "deaths"),
+            start: JobStart::Fresh,
+            faults: Vec::new(),
+            wants_result: false,
+        };
+        let (job, secret) = (JobId([1; 16]), Secret::new([1; 32]));
+        TrackerServerConfig { job, secret, encrypt: false, listen: [127, 0, 0, 1].into(), ports, rules }
+    }
+
+    #[test]
+    fn a_later_life_has_the_jobs_number_and_secret_and_the_port_and_the_former_one_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("join");
+        let mut first = TrackerLife::begin(&path, terms(2)).expect("a new job");
+        assert!(!first.is_later());
+        let server = first.serve(config(PortRange::EPHEMERAL)).expect("it listens");
+        assert_eq!((first.superseded(), first.join.tracker), (None, server.address()));
+        server.abandon();
+        let mut second = TrackerLife::begin(&path, terms(2)).expect("the same job");
+        assert!(second.is_later());
+        let server = second.serve(config(PortRange::EPHEMERAL)).expect("it listens");
+        assert_eq!((second.join.job, second.join.life), (first.join.job, 2));
+        assert_eq!(second.join.secret.expose(), first.join.secret.expose());
+        assert_eq!(second.join.tracker, first.join.tracker, "nobody has to look for it");
+        assert!(first.superseded().is_some_and(|text| text.contains("life 2") && text.contains("this is life 1")));
+        first.end();
+        assert!(path.exists(), "the file is the second life's");
+        second.end();
+        assert!(!path.exists());
+        server.close();
+    }
+
+    #[test]
+    fn a_later_life_of_other_terms_is_refused_with_both() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("join");
+        let mut first = TrackerLife::begin(&path, terms(2)).expect("a new job");
+        first.serve(config(PortRange::EPHEMERAL)).expect("it listens").abandon();
+        let durable = |every: u32| DurablePlace {
+            folder: "/shared".into(),
+            every: std::num::NonZeroU32::new(every).expect("it isn't 0"),
+            identity: JobId([3; 16]),
+        };
+        for (other, text) in [
+            (terms(3), "job training with 3 ranks was"),
+            (JobTerms { name: "other".into(), ..terms(2) }, "job other with 2 ranks was"),
+            (JobTerms { max: Some(4), ..terms(2) }, "2 ranks (at most 4) was"),
+            (JobTerms { durable: Some(durable(1)), ..terms(2) }, "2 ranks and every checkpoint in /shared was"),
+            (JobTerms { durable: Some(durable(5)), ..terms(2) }, "2 ranks and every 5th checkpoint in /shared was"),
+        ] {
+            let Err(error) = TrackerLife::begin(&path, other) else { panic!("it is another job: {text}") };
+            assert_eq!(error.code, Code::BadArgument);
+            assert!(error.message.contains("is of job training with 2 ranks, and"), "{error}");
+            assert!(error.message.contains(text), "{error}");
+        }
+    }
+}

@@ -98,11 +98,16 @@ fn a_job_of_which_nothing_is_left_goes_on_on_other_hosts_in_a_smaller_world() {
     std::fs::remove_file(job.0.path("join")).expect("the tracker has left it");
     job.refused("3", "join", &[]).says("up to version").says("--resume goes on from there");
 
-    let mut tracker = job.tracker("second", "3", &["--resume"]);
+    let mut second = job.tracker("second", "3", &["--resume"]);
+    let goes_on = format!("goes on from version {newest} in {}", job.folder());
+    assert!(second.text("err").contains(&goes_on), "{}", second.text("err"));
+    // Before anybody has heard of it: the next life has only the folder to know that by.
+    second.kill();
+    let mut tracker = job.tracker("third", "3", &[]);
     let of_four = ["10000", WORLD];
     let (mut c, mut d) = (job.host("c", "0,2", &of_four), job.host("d", "1-1", &of_four));
     let (c, d) = (c.ended().ended(0), d.ended().ended(0));
-    tracker.ended().ended(0).says(&format!("goes on from version {newest} in {}", job.folder()));
+    tracker.ended().ended(0).says("takes over job training from life 1");
     assert_eq!(starts(&[&c, &d]), [newest; 3]);
     let alone = run(&["-n", "3", "--", &example("scenario"), ITERATIONS]).ended(0);
     assert_eq!(digest(&[&c, &d]), digest(&[&alone]));
@@ -115,7 +120,7 @@ fn a_tracker_that_is_started_again_goes_on_from_what_is_durable_when_all_ranks_a
     let mut known = (0, 0);
     for round in 0..3_u32 {
         // The same command line each time, as a supervisor has it.
-        let mut tracker = job.tracker(&format!("life {round}"), WORLD, &["--resume"]);
+        let mut tracker = job.tracker(&format!("life {round}"), WORLD, &[]);
         let (mut a, mut b) = (job.host("a", "0-1", &[]), job.host("b", "2-3", &[]));
         if round == 2 {
             let (a, b) = (a.ended().ended(0), b.ended().ended(0));
@@ -128,6 +133,28 @@ fn a_tracker_that_is_started_again_goes_on_from_what_is_durable_when_all_ranks_a
         tracker.kill();
         job.kill_all([&mut a, &mut b]);
         known = job.newest();
+    }
+}
+
+#[test]
+fn a_job_that_is_told_to_end_and_queued_again_goes_on_from_its_newest_version() {
+    let job = Durable::new();
+    for round in 0..2 {
+        let mut tracker = job.tracker(&format!("queued {round}"), WORLD, &["--resume"]);
+        let mut all = job.host("a", "0-3", &[]);
+        if round == 1 {
+            let ran = all.ended().ended(0);
+            let newest = starts(&[&ran])[0];
+            assert!(newest > 2, "{}", ran.out);
+            assert_eq!((starts(&[&ran]), digest(&[&ran])), (vec![newest; 4], undisturbed()));
+            tracker.ended().ended(0);
+            return;
+        }
+        job.is_beyond((0, 2));
+        signal(tracker.child.id(), "TERM");
+        all.ended().ended(4).says("CANCELLED");
+        tracker.ended().ended(143);
+        assert!(!Path::new(&job.0.path("join")).exists(), "nothing is in the way of the next one");
     }
 }
 

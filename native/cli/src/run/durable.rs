@@ -185,8 +185,9 @@ impl Store {
         Ok(found.map_or(JobStart::Fresh, JobStart::Durable))
     }
 
-    /// What a later life of it starts from, should no rank be left that knows more: then all that is there is the
-    /// job's own. Where that can't be told it isn't; the tracker ends the job if it would have to begin anew.
+    /// What a later life of it starts from, should no rank be left that knows more: all that is there is the job's own,
+    /// or what it has begun with, which every life has to know. Where that can't be told it isn't; the tracker ends the
+    /// job if it would have to begin anew.
     pub fn start_again(&mut self, say: impl Fn(&str)) -> JobStart {
         self.is_resuming = true;
         self.start().unwrap_or_else(|error| {

@@ -31,7 +31,7 @@ pub(crate) fn control(settings: &mut Settings, secret: Secret) -> Result<AgentCo
         ports: ports(&settings.or("ports", "0 or FIRST-LAST", "0".to_string())?)?,
         host: settings.take("hostname", "the host's name")?,
         tracker: settings.take::<SocketAddr>("tracker", "the tracker's address and port")?,
-        join_file: None,
+        join_file: settings.optional("join.file", "a join file")?,
         tracker_millis: settings.or("tracker.millis", "milliseconds", 30_000)?,
     })
 }

@@ -17,10 +17,17 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Begins `JOB.jsonl` in this folder, which is made if it isn't there. `name` is what the job
-    /// is called, `faults` are its rules as texts.
-    pub(crate) fn begin(folder: &Path, name: &str, faults: &str, job: JobId, world: u32) -> Result<EventLog, Error> {
-        let path = folder.join(format!("{job}.jsonl"));
+    /// Begins `JOB.jsonl` in this folder, which is made if it isn't there; of a later life of the tracker
+    /// `JOB-LIFE.jsonl`. `name` is what the job is called, `faults` are its rules as texts.
+    pub(crate) fn begin(
+        folder: &Path,
+        name: &str,
+        faults: &str,
+        (job, life): (JobId, u32),
+        world: u32,
+    ) -> Result<EventLog, Error> {
+        let life = if life > 1 { format!("-{life}") } else { String::new() };
+        let path = folder.join(format!("{job}{life}.jsonl"));
         let recorder = std::fs::create_dir_all(folder).and_then(|()| Recorder::new(Some(&path))).map_err(|cause| {
             let path = path.display();
             Error::new(

@@ -33,6 +33,7 @@ const METHODS: &[NativeMethod] = &[
         fn = tracker::open,
         static fn tracker_open(settings: JString[], secret: jbyte[], folder: JObject) -> jlong
     },
+    native! { fn = tracker::state, static fn tracker_state(tracker: jlong) -> JString[] },
     native! { fn = tracker::address, static fn tracker_address(tracker: jlong) -> JString },
     native! { fn = tracker::notify, static fn tracker_notify(tracker: jlong, fact: JString[]) },
     native! { fn = tracker::poll, static fn tracker_poll(tracker: jlong, timeout_millis: jlong) -> JString[] },

@@ -11,24 +11,47 @@ use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::jlong;
 use jni::Env;
 use parking_lot::Mutex;
+use rejoin_agent::durable::LocalFolder;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Version;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
+use rejoin_agent::tracker_life::{JobTerms, TrackerLife};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 static TRACKERS: Table<TrackerEntry> = Table::new("tracker");
+
+/// How often it is looked whether a later life has taken the job over.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The file in a folder of state.
+const STATE: &str = "join";
 
 /// A job's tracker, and its event log if there is one.
 struct TrackerEntry {
     server: TrackerServer,
     log: Option<Mutex<EventLog>>,
+    /// There is one if the tracker has a folder of state.
+    life: Option<TrackerLife>,
+}
+
+impl TrackerEntry {
+    /// Fails once a later life has the job: this one is nobody's any more.
+    fn is_its(&self) -> Result<(), Error> {
+        match self.life.as_ref().and_then(TrackerLife::superseded) {
+            None => Ok(()),
+            Some(reason) => {
+                self.server.abandon();
+                Err(Error::new(Code::BadState, reason))
+            }
+        }
+    }
 }
 
 /// The secret, which must be 256 bits.
@@ -137,12 +160,43 @@ pub(crate) fn open<'l>(
     if let Some(start) = folder::resumed(env, &mut settings, &durable, config.rules.world)? {
         config.rules.start = start;
     }
+    let state = settings.optional::<PathBuf>("state", "a folder")?;
     settings.done()?;
+    let mut life = state.map(|folder| begin(&folder, &config)).transpose()?;
+    if let Some(TrackerLife { join, .. }) = &life {
+        (config.job, config.rules.epoch) = (join.job, join.life);
+    }
+    let (world, number) = (config.rules.world, (config.job, config.rules.epoch));
     let log = match folder.as_str() {
         "" => None,
-        folder => Some(Mutex::new(EventLog::begin(Path::new(folder), &name, &faults, config.job, config.rules.world)?)),
+        folder => Some(Mutex::new(EventLog::begin(Path::new(folder), &name, &faults, number, world)?)),
     };
-    Ok(TRACKERS.add(TrackerEntry { server: TrackerServer::start(config)?, log }))
+    let server = match &mut life {
+        Some(life) => life.serve(config)?,
+        None => TrackerServer::start(config)?,
+    };
+    Ok(TRACKERS.add(TrackerEntry { server, log, life }))
+}
+
+/// The life of the tracker that begins in a folder of state, which is made if it isn't there.
+fn begin(folder: &Path, config: &TrackerServerConfig) -> Result<TrackerLife, Error> {
+    LocalFolder::make(folder).map_err(|cause| {
+        let text =
+            format!("the tracker's state {} can't be made: {cause}; name a folder that can be", folder.display());
+        Error::new(Code::Io, text)
+    })?;
+    let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let TrackerConfig { world, elastic, .. } = &config.rules;
+    let terms = JobTerms { name, world: *world, max: elastic.map(|elastic| elastic.max), durable: None };
+    TrackerLife::begin(&folder.join(STATE), terms)
+}
+
+/// The job, its secret and the life of a tracker that has a folder of state; nothing of one that hasn't.
+pub(crate) fn state<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<Texts<'l>, Failure> {
+    let tracker = TRACKERS.find(tracker)?;
+    let Some(TrackerLife { join, .. }) = &tracker.life else { return Ok(Texts::null()) };
+    let secret = join.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect();
+    to_texts(env, &[join.job.to_string(), secret, join.life.to_string()])
 }
 
 pub(crate) fn address<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<JString<'l>, Failure> {
@@ -158,7 +212,16 @@ pub(crate) fn notify<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, fact:
 
 pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis: jlong) -> Result<Texts<'l>, Failure> {
     let tracker = TRACKERS.find(tracker)?;
-    let reported = tracker.server.poll(Duration::from_millis(millis.max(0) as u64))?;
+    let mut left = Duration::from_millis(millis.max(0) as u64);
+    let reported = loop {
+        tracker.is_its()?;
+        let wait = if tracker.life.is_some() { left.min(LOOK) } else { left };
+        left -= wait;
+        let reported = tracker.server.poll(wait)?;
+        if reported.is_some() || left.is_zero() {
+            break reported;
+        }
+    };
     if let (Some(TrackerNotice::Event(event)), Some(log)) = (&reported, &tracker.log) {
         log.lock().event(event);
     }
@@ -169,7 +232,9 @@ pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis:
 }
 
 pub(crate) fn result<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<JByteArray<'l>, Failure> {
-    match TRACKERS.find(tracker)?.server.result()? {
+    let tracker = TRACKERS.find(tracker)?;
+    tracker.is_its()?;
+    match tracker.server.result()? {
         Some(result) => to_bytes(env, Some(&result)),
         None => Err(Error::new(Code::BadState, "the job has not ended; there is no result yet").into()),
     }
@@ -180,7 +245,10 @@ pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Resul
         if let Some(log) = &tracker.log {
             log.lock().close();
         }
-        tracker.server.close();
+        if tracker.is_its().is_ok() {
+            tracker.server.close();
+            tracker.life.iter().for_each(TrackerLife::end);
+        }
     }
     Ok(())
 }

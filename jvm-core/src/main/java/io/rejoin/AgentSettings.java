@@ -2,6 +2,7 @@ package io.rejoin;
 
 import io.rejoin.settings.SettingValues;
 import java.io.Serializable;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 
 /** The settings that an agent is started with. */
@@ -33,6 +34,15 @@ public final class AgentSettings implements Serializable {
   public AgentSettings with(SettingValues set) {
     values.putAll(set.forAgent());
     return this;
+  }
+
+  /**
+   * The file in which the tracker says where it is, in its folder of state ({@link
+   * Tracker.Settings#state}): looked into again whenever the tracker is out of reach, so that one
+   * that has come back at another address is found.
+   */
+  public AgentSettings joinFile(Path file) {
+    return set("join.file", file.toAbsolutePath().toString());
   }
 
   /** Directory for logs that don't fit into memory. */

@@ -14,6 +14,10 @@ public final class JobId implements Serializable {
     this.text = text;
   }
 
+  static JobId of(String digits) {
+    return new JobId(digits);
+  }
+
   /** A new id of 128 random bits. */
   public static JobId random() {
     SecureRandom random = new SecureRandom();

@@ -23,6 +23,9 @@ final class Native {
   /** Starts a tracker. Settings: see {@link Tracker.Settings}. */
   static native long trackerOpen(String[] settings, byte[] secret, Object folder);
 
+  /** Job, secret and life of a tracker that has a folder of state; null if it has none. */
+  static native String[] trackerState(long tracker);
+
   /** Where agents reach it, as host:port. */
   static native String trackerAddress(long tracker);
 

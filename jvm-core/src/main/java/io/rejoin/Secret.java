@@ -26,6 +26,14 @@ public final class Secret implements Serializable {
     return new Secret(bytes);
   }
 
+  static Secret of(String digits) {
+    byte[] bytes = new byte[BYTES];
+    for (int at = 0; at < BYTES; at++) {
+      bytes[at] = (byte) Integer.parseInt(digits.substring(2 * at, 2 * at + 2), 16);
+    }
+    return new Secret(bytes);
+  }
+
   byte[] bytes() {
     return bytes.clone();
   }

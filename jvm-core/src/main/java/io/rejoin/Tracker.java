@@ -1,6 +1,7 @@
 package io.rejoin;
 
 import io.rejoin.settings.SettingValues;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -13,29 +14,70 @@ import java.util.concurrent.atomic.AtomicBoolean;
  */
 public final class Tracker implements AutoCloseable {
   private final JobId job;
+  private final Secret secret;
+  private final int life;
   private final long handle;
   private final AtomicBoolean closed = new AtomicBoolean();
 
-  private Tracker(JobId job, long handle) {
+  private Tracker(JobId job, Secret secret, int life, long handle) {
     this.job = job;
+    this.secret = secret;
+    this.life = life;
     this.handle = handle;
   }
 
   /**
    * Starts a tracker for a job of {@code world} ranks.
    *
-   * @throws RejoinException BAD_ARGUMENT for settings that can't work, IO when no port can be had,
-   *     INCOMPATIBLE when the native library can't be loaded
+   * @throws RejoinException BAD_ARGUMENT for settings that can't work ({@link Settings#state} among
+   *     them, which has the job's id and secret), IO when no port can be had, INCOMPATIBLE when the
+   *     native library can't be loaded
    */
   public static Tracker open(JobId job, Secret secret, Settings settings) {
+    if (settings.values.containsKey("state")) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "a tracker with state was given a job and a secret; expected none, since the state has"
+              + " them: Tracker.open(settings), then job() and secret()");
+    }
+    return open(settings, job, secret);
+  }
+
+  /**
+   * Starts a tracker for a new job with a random id and secret ({@link #job}, {@link #secret}), or,
+   * with {@link Settings#state}, the next life of the tracker whose driver has died.
+   *
+   * @throws RejoinException BAD_ARGUMENT for settings that can't work, among them a state that is
+   *     of a job of another size, or that others can read; IO when no port can be had, or the state
+   *     can't be read or written; INCOMPATIBLE when the native library can't be loaded
+   */
+  public static Tracker open(Settings settings) {
+    return open(settings, JobId.random(), Secret.random());
+  }
+
+  private static Tracker open(Settings settings, JobId job, Secret secret) {
     NativeLibrary.load();
     String[] words = Pairs.of(job, settings.values);
-    return new Tracker(job, Native.trackerOpen(words, secret.bytes(), settings.folder));
+    long handle = Native.trackerOpen(words, secret.bytes(), settings.folder);
+    String[] state = Native.trackerState(handle);
+    return state == null
+        ? new Tracker(job, secret, 1, handle)
+        : new Tracker(JobId.of(state[0]), Secret.of(state[1]), Integer.parseInt(state[2]), handle);
   }
 
   /** The id of the job that this tracker coordinates. */
   public JobId job() {
     return job;
+  }
+
+  /** What the processes of the job prove to know. */
+  public Secret secret() {
+    return secret;
+  }
+
+  /** Which life of the job's tracker it is: 1, or more with {@link Settings#state}. */
+  public int life() {
+    return life;
   }
 
   /** Where agents reach it, as host:port. */
@@ -104,7 +146,13 @@ public final class Tracker implements AutoCloseable {
     report("cancel", "code", code.name(), "message", message);
   }
 
-  /** The next event, waiting at most so long; empty when there is none in time. */
+  /**
+   * The next event, waiting at most so long; empty when there is none in time.
+   *
+   * @throws RejoinException BAD_STATE when the job has another tracker now ({@link
+   *     Settings#state}): a later life has taken it over, and this one is to be closed, which tells
+   *     the agents nothing
+   */
   public Optional<TrainingEvent> poll(long timeoutMillis) {
     String[] words = Native.trackerPoll(open(), timeoutMillis);
     return words == null
@@ -203,6 +251,31 @@ public final class Tracker implements AutoCloseable {
           .set("elastic.max", Integer.toString(max))
           .set("elastic.timeout.millis", Long.toString(timeoutMillis))
           .set("elastic.interval.millis", Long.toString(intervalMillis));
+    }
+
+    /**
+     * The port that it listens at, as the same for each life. Without it, or with 0, any that is
+     * free: of a later life with {@link #state} the one before's, if that can be had.
+     */
+    public Settings port(int port) {
+      return set("ports", Integer.toString(port));
+    }
+
+    /**
+     * The driver may die: a tracker that is opened with the same folder takes the job over, and the
+     * ranks, which train on for the lease (60 s), never notice. The folder has a file {@code join}
+     * with the job's id, its secret, the tracker's address and which life of it that is. It is this
+     * user's alone, is refused if others can read it, and is removed by {@link Tracker#close}; the
+     * folder is made if it isn't there, and has to be each job's own. A file that a job has left
+     * behind which nobody wants to go on with has to be removed.
+     *
+     * <p>At another address ranks find the tracker by that file: those that {@code rejoin run
+     * --join FOLDER/join} starts, and others with {@link AgentSettings#joinFile}. All other
+     * settings have to be the same in each life. Of two lives the later one has the job; {@link
+     * Tracker#poll} of the other one throws BAD_STATE. How often ranks have died is counted anew.
+     */
+    public Settings state(Path folder) {
+      return set("state", folder.toAbsolutePath().toString());
     }
 
     /** What the job is called in its event log, if {@link #with} has given it one. */

@@ -38,6 +38,18 @@ fn a_rank_without_a_replacement_is_waited_for_and_then_the_others_begin_again_wi
 }
 
 #[test]
+fn the_world_shrinks_when_the_time_for_a_replacement_is_over_and_not_a_heartbeat_later() {
+    let mut desk = training(4, 2);
+    desk.pass_alive(130, &[1, 2, 3, 4]);
+    let died = desk.now;
+    dies(&mut desk, 1, &[(0, 0), (2, 0), (3, 0)]);
+    let outputs = desk.pass_alive(TIMEOUT - 1, &[1, 3, 4]);
+    assert_eq!((resized(&outputs), desk.tracker.wake_at()), (None, Some(Millis(died + TIMEOUT))));
+    // Nothing but the time is heard.
+    assert!(resized(&desk.pass(1)).is_some());
+}
+
+#[test]
 fn a_survivor_is_told_which_rank_of_which_world_it_is_and_what_to_do() {
     let mut desk = training(3, 2);
     dies(&mut desk, 0, &[(1, 0), (2, 0)]);

@@ -15,4 +15,4 @@ pub mod world;
 
 pub use invariants::Violation;
 pub use scenario::{Family, Scenario};
-pub use world::{rendezvous, run, Tally};
+pub use world::{rendezvous, run, Changing, Tally};

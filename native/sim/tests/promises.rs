@@ -1,7 +1,7 @@
 //! Seeds of every family keep every promise.
 
 use rejoin_sim::world::run_scenario;
-use rejoin_sim::{rendezvous, run, Family, Scenario, Tally};
+use rejoin_sim::{rendezvous, run, Changing, Family, Scenario, Tally};
 use std::collections::BTreeMap;
 
 /// How many times more seeds than usual: `make test-long` says REJOIN_TIMES=10.
@@ -141,4 +141,14 @@ fn three_thousand_jobs_with_spares_keep_all_promises() {
     assert!(ends["model"] > 2_600 * times(), "{ends:?}");
     // In every third job or so a spare takes over.
     assert!(u64::from(sum.spares) > 1_000 * times(), "{sum:?}");
+}
+
+#[test]
+fn a_large_world_grows_by_all_that_stand_by_and_shrinks_by_all_that_die_at_once_in_one_step_each() {
+    let mut job = Changing::begin(100, 30);
+    job.decides().expect("it grows");
+    job.starts(100).expect("all are there");
+    job.kill(30);
+    job.decides().expect("it shrinks");
+    job.starts(70).expect("all that are left are there");
 }

@@ -45,6 +45,16 @@ const CHECKPOINTS: &[usize] = &[MEGABYTE, 100 * MEGABYTE];
 /// from then to the end of the next collective at the slowest rank.
 const RECOVERIES: &[(usize, bool, f64)] = &[(0, false, 60.0), (100 * MEGABYTE, false, 150.0), (0, true, 2060.0)];
 
+/// Bytes of the model, and milliseconds of Rejoin's own until all go on in another world: from a death on, without the
+/// time for which a replacement is waited for, and from the version on at whose end the world grows.
+const RESIZES: &[(usize, f64)] = &[(0, 60.0), (100 * MEGABYTE, 300.0)];
+
+/// For how long a replacement is waited for.
+const ELASTIC_TIMEOUT_MILLIS: f64 = 200.0;
+
+/// Ranks of the simulated job whose world changes, by how many it does, and milliseconds of real time for each change.
+const SIMULATED_RESIZES: (u32, &[u32], f64) = (1000, &[100, 300], 2000.0);
+
 /// Ranks that take so many tiny versions.
 const VERSIONS: (usize, u32) = (2, 20_000);
 
@@ -76,6 +86,16 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         }
         table.add(absolute(name, times, bar));
     }
+    let (ranks, steps, bar) = SIMULATED_RESIZES;
+    for &by in steps {
+        let name = |what: &str| format!("simulated {what},n={ranks} by {by}");
+        if name("grow").contains(&measures.only) || name("shrink").contains(&measures.only) {
+            let both =
+                (0..measures.repetitions).map(|_| simulated_resizes(ranks, by)).collect::<Result<Vec<_>, _>>()?;
+            table.add(absolute(name("grow"), both.iter().map(|times| times.0).collect(), bar));
+            table.add(absolute(name("shrink"), both.iter().map(|times| times.1).collect(), bar));
+        }
+    }
     for &bytes in CHECKPOINTS {
         let name = format!("checkpoint,n={WORLD} {} MB", bytes / MEGABYTE);
         if name.contains(&measures.only) {
@@ -94,11 +114,61 @@ pub fn run(measures: &Measures) -> Result<(), String> {
             table.add(absolute(name, times, bar));
         }
     }
+    for &(bytes, bar) in RESIZES {
+        let name = format!("shrink,n={WORLD} to {} model {} MB", WORLD - 1, bytes / MEGABYTE);
+        if name.contains(&measures.only) {
+            table.add(absolute(name, times(measures, || shrink(bytes))?, bar));
+        }
+        let name = format!("grow,n={} to {WORLD} model {} MB", WORLD - 1, bytes / MEGABYTE);
+        if name.contains(&measures.only) {
+            table.add(absolute(name, times(measures, || grow(bytes))?, bar));
+        }
+    }
     let (ranks, count) = VERSIONS;
     if format!("versions,n={ranks}").contains(&measures.only) {
         versions(ranks, count, measures.repetitions)?.into_iter().for_each(|row| table.add(row));
     }
     table.finish(&measures.out.join("engine.csv"))
+}
+
+/// Real time from the tracker's decision until all ranks can start: of a world that grows to so many, and of the one
+/// that shrinks by as many after that.
+fn simulated_resizes(ranks: u32, by: u32) -> Result<(f64, f64), String> {
+    let said = |violation: rejoin_sim::Violation| violation.to_string();
+    let mut job = rejoin_sim::Changing::begin(ranks, by);
+    let change = |job: &mut rejoin_sim::Changing, ranks| {
+        job.decides().map_err(said)?;
+        let began = Instant::now();
+        job.starts(ranks).map_err(said)?;
+        Ok::<f64, String>(began.elapsed().as_secs_f64() * 1e3)
+    };
+    let grown = change(&mut job, ranks)?;
+    job.kill(by);
+    Ok((grown, change(&mut job, ranks - by)?))
+}
+
+/// One figure so often.
+fn times(measures: &Measures, one: impl Fn() -> Result<f64, String>) -> Result<Vec<f64>, String> {
+    (0..measures.repetitions).map(|_| one()).collect()
+}
+
+/// From a death of which no replacement comes to the end of the next collective at the slowest rank, without the time
+/// for which it was waited for.
+fn shrink(bytes: usize) -> Result<f64, String> {
+    let (least, timeout) = ((WORLD - 1).to_string(), format!("{ELASTIC_TIMEOUT_MILLIS}ms"));
+    let settings = ["--min", &least, "--elastic-timeout", &timeout];
+    let reported = measured(WORLD, Task::Resize { bytes, world: WORLD as u32 - 1 }, &settings)?;
+    Ok((reported.latest("went on")? - reported.latest("died")?) / 1e6 - ELASTIC_TIMEOUT_MILLIS)
+}
+
+/// From the moment in which the last rank has entered the version that the larger world begins with to the end of the
+/// next collective at the slowest rank. The process that joins has stood by before.
+fn grow(bytes: usize) -> Result<f64, String> {
+    let (fewer, all, hosts) = ((WORLD - 1).to_string(), WORLD.to_string(), format!("localhost:{WORLD}"));
+    let settings = ["-n", &fewer, "-H", &hosts, "--listen", "127.0.0.1", "--min", &fewer, "--max", &all];
+    let reported = measured(WORLD, Task::Resize { bytes, world: WORLD as u32 }, &settings)?;
+    let boundary = format!("entered {}", reported.latest("from")?);
+    Ok((reported.latest("went on")? - reported.latest(&boundary)?) / 1e6)
 }
 
 fn absolute(name: String, times: Vec<f64>, bar: f64) -> Row {
@@ -264,7 +334,10 @@ fn launch_in(folder: &Path, world: usize, task: Task, settings: &[&str]) -> Resu
     let job = Job { folder: folder.to_path_buf(), task };
     let job = serde_json::to_string(&job).map_err(|error| error.to_string())?;
     let mut command = Command::new(&launcher);
-    command.args(["run", "-n", &world.to_string()]).args(settings);
+    command.arg("run").args(settings);
+    if !settings.contains(&"-n") {
+        command.args(["-n", &world.to_string()]);
+    }
     command.arg("--").arg(&program).args(["launched", &job]).stdin(Stdio::null());
     let output = command.output().map_err(|error| {
         format!("{}: {error}; build it first: cargo build --release -p rejoin-cli", launcher.display())

@@ -1,7 +1,7 @@
 //! What each rank does. It writes what it saw into a file of its own: `NAME,NANOSECONDS` a line.
 
 use crate::samples::{measure, Allreduce, WARM_UP};
-use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Limits, SharedResult};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a rank is given.
 #[derive(Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub enum Task {
     Checkpoint { bytes: usize, repetitions: usize },
     /// One rank kills itself, or freezes, between two collectives and comes back.
     Recovery { bytes: usize, frozen: bool },
+    /// Goes on in another world: one of fewer ranks, since one has killed itself, or one of so many, as more come.
+    Resize { bytes: usize, world: u32 },
     /// Takes so many checkpoints of 8 bytes, each after a sum of one number.
     Versions { count: u32 },
 }
@@ -59,6 +61,9 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let path = job.folder.join(launched.rank.0.to_string());
     let mut figures = OpenOptions::new().create(true).append(true).open(path)?;
     let Some(mut ranks) = launched.join("bench", Limits::default())? else { return Ok(()) };
+    if let Task::Resize { bytes, world } = &job.task {
+        return resizing(ranks, launched.rank.0, (*bytes, *world), &mut figures);
+    }
     // What the recovery goes on with it loads itself.
     ranks.load()?;
     match &job.task {
@@ -67,6 +72,7 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
                 writeln!(figures, "{line}")?;
             }
         }
+        Task::Resize { .. } => {}
         Task::Rendezvous => {
             writeln!(figures, "came,{came}\njoined,{}", now())?;
             ranks.finish(&[])?;
@@ -124,6 +130,67 @@ fn recovery(
             writeln!(figures, "went on,{}", now())?;
         }
         ranks.checkpoint(&model)?;
+    }
+    Ok(())
+}
+
+/// What a program computes between two collectives, so that a world that grows does so in its first hundred versions,
+/// which ranks report one by one.
+const WORK: Duration = Duration::from_millis(2);
+
+/// Longest wait for the other world.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Rounds until the world is this one, and three more; `number` is the process's.
+fn resizing(
+    mut ranks: Communicator,
+    number: u32,
+    (bytes, world): (usize, u32),
+    figures: &mut File,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    loop {
+        match rounds(&mut ranks, number, (bytes, world), figures).and_then(|()| ranks.end(&[])) {
+            Err(error) if error.code.goes_back() => match ranks.join_again()? {
+                Some(next) => ranks = next,
+                None => return Ok(()),
+            },
+            ended => return Ok(ended?),
+        }
+    }
+}
+
+fn rounds(
+    ranks: &mut Communicator,
+    number: u32,
+    (bytes, world): (usize, u32),
+    figures: &mut File,
+) -> Result<(), Error> {
+    let (version, loaded) = ranks.load()?;
+    let model = loaded.unwrap_or_else(|| vec![1; bytes].into());
+    let mut report = |name: &str, number: i128| {
+        let written = writeln!(figures, "{name},{number}");
+        written.map_err(|cause| Error::new(Code::Io, format!("a figure can't be written: {cause}")))
+    };
+    let is_there = ranks.world() == world;
+    let began = Instant::now();
+    for round in 0.. {
+        if is_there && round == 3 || began.elapsed() > LIMIT {
+            break;
+        }
+        if !is_there {
+            std::thread::sleep(WORK);
+        }
+        if world < ranks.world() && number == VICTIM && ranks.version().0 == DEATH {
+            report("died", now())?;
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+        ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
+        if is_there && round == 0 {
+            report("went on", now())?;
+            report("from", i128::from(version.0))?;
+        }
+        ranks.checkpoint(&model)?;
+        report(&format!("entered {}", ranks.version()), now())?;
     }
     Ok(())
 }

@@ -393,12 +393,12 @@ impl Tracker {
         }
     }
 
-    /// Nothing but a probe has to happen earlier than silence is judged: every heartbeat's time,
-    /// which bounds how long the tracker can stall without noticing.
+    /// Nothing but a probe, the end of a takeover, and a world that shrinks has to happen earlier than silence is
+    /// judged: every heartbeat's time, which bounds how long the tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
         let until = self.takeover.as_ref().and_then(|takeover| takeover.until(self.now));
-        let latest = until.map_or(self.judges_at, |until| until.min(self.judges_at));
-        self.next_probe().map_or(latest, |probe| probe.min(latest))
+        let earlier = [until, self.next_probe(), self.waits_for_replacements_until()];
+        earlier.into_iter().flatten().fold(self.judges_at, Millis::min)
     }
 
     fn message(&mut self, link: u64, message: AgentMessage) {

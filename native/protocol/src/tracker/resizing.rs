@@ -8,7 +8,7 @@ use super::slots::RankSlot;
 use super::{RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{AgentId, Incarnation, MemberId, Rank, Task, Version};
+use crate::ids::{AgentId, Incarnation, MemberId, Millis, Rank, Task, Version};
 use crate::message::{RankGiven, TrackerMessage};
 use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Seat};
 use crate::spares::Giving;
@@ -62,6 +62,14 @@ impl Tracker {
         let is_going_on = self.over.is_none() && self.takeover.is_none() && self.planned.has_been;
         let at_once = Elastic { timeout_millis: 0, ..elastic };
         is_going_on && decide(&self.seats(), &self.moment(None), &at_once) != Decision::Stay
+    }
+
+    /// When a replacement will have been waited for long enough, if that is still to come.
+    pub(super) fn waits_for_replacements_until(&self) -> Option<Millis> {
+        let elastic = self.config.elastic?;
+        let missing = self.slots.iter().filter(|slot| slot.state == RankSlotState::Vacant);
+        let due = missing.map(|slot| slot.waits_since.plus(elastic.timeout_millis));
+        due.filter(|due| *due > self.now).min()
     }
 
     /// The lowest version that a rank of an elastic job is in, if all train.

@@ -6,6 +6,7 @@
 //! allowed. The seed alone decides everything: `rejoin simulate --family hook --seed 17` prints a
 //! run again.
 
+mod changing;
 mod connections;
 mod ending;
 mod faults;
@@ -21,6 +22,7 @@ mod tasks;
 mod tracker_turns;
 mod trackers;
 
+pub use changing::Changing;
 pub use tally::Tally;
 
 use crate::invariants::{deadlines, Violation};

@@ -12,7 +12,14 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -109,6 +116,61 @@ class TrackerStateTest {
   @Test
   void ranks_find_a_driver_that_is_started_anew_at_another_address() throws Exception {
     driver_is_replaced("127.0.0.1", "127.0.0.9", 0);
+  }
+
+  private static String field(String file, String name) {
+    Matcher found = Pattern.compile('"' + name + "\": \"([^\"]*)\"").matcher(file);
+    assertTrue(found.find(), name);
+    return found.group(1);
+  }
+
+  @Test
+  void agents_that_are_told_the_file_find_a_driver_that_is_started_anew() throws Exception {
+    Process driver = driver("first", "127.0.0.1", 0);
+    until("first", "life 1 at", 1);
+    Path join = folder.resolve("state/join");
+    // What a driver hands to its processes.
+    String file = Files.readString(join);
+    AgentSettings settings = new AgentSettings(field(file, "tracker")).joinFile(join);
+    JobId job = JobId.of(field(file, "id"));
+    Secret secret = Secret.of(field(file, "secret"));
+    ExecutorService threads = Executors.newCachedThreadPool();
+    CountDownLatch middle = new CountDownLatch(2);
+    CountDownLatch go = new CountDownLatch(1);
+    Communicator.Limits limits = new Communicator.Limits(60_000, 60_000, 60_000);
+    try (Agent agent = Agent.open(job, secret, settings.place("here", "127.0.0.1", "localhost"))) {
+      List<Future<Void>> ends = new ArrayList<>();
+      for (int rank = 0; rank < 2; rank++) {
+        int mine = rank;
+        ends.add(
+            threads.submit(
+                () -> {
+                  try (Communicator ranks =
+                      agent.join(mine, 0, 0, "a test", limits, Optional::empty).orElseThrow()) {
+                    ranks.load();
+                    ranks.checkpoint(new byte[] {1});
+                    middle.countDown();
+                    go.await();
+                    double[] sum = {mine + 1};
+                    ranks.allreduce(sum, Reduction.SUM);
+                    ranks.finish(new byte[] {(byte) sum[0]});
+                  }
+                  return null;
+                }));
+      }
+      assertTrue(middle.await(LIMIT_SECONDS, TimeUnit.SECONDS));
+      driver.destroyForcibly().waitFor();
+      Process next = driver("second", "127.0.0.9", 0);
+      go.countDown();
+      for (Future<Void> end : ends) {
+        end.get(LIMIT_SECONDS, TimeUnit.SECONDS);
+      }
+      until("second", "result 3", 1);
+      next.getOutputStream().close();
+      ends(next, "second");
+    } finally {
+      threads.shutdownNow();
+    }
   }
 
   @Test

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The Python package's tests, by the first Python that has numpy, with the library and the launcher
 # that `cargo test` has built, and with XGBoosts of PyPI (scripts/python-xgboost.sh). Arguments are
-# the tests to run, as test_xgboost.Bridged; all of them without any, but for those on Spark,
-# spark.test_run, spark.test_estimator and spark.test_mlflow, for which the jars have to be built (gradle
-# :jvm-core:jar :jvm-spark:assemble; SPARK_SET=spark41 for the other Spark), and
-# published.test_wheel, which wants scripts/wheel.sh before it.
+# the tests to run, as test_xgboost.Bridged; all of them without any, but for those on Spark, as
+# spark.test_run, for which the jars have to be built (gradle :jvm-core:jar :jvm-spark:assemble;
+# SPARK_SET=spark41 for the other Spark), and published.test_wheel, which wants scripts/wheel.sh before
+# it.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${BUILT:-${CARGO_TARGET_DIR:-target}/debug}
@@ -15,7 +15,7 @@ for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
     # Without them the tests that need them fail, and say so.
     more=
-    case ${1:-} in spark.test_mlflow*) more=mlflow ;; esac
+    case ${1:-} in spark.test_mlflow*) more=mlflow ;; spark.test_pytorch*) more=torch ;; esac
     case ${1:-} in spark.* | published.*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;; esac
     PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
     if [ $# -gt 0 ]; then

@@ -111,11 +111,14 @@ if [ "$long" = long ]; then
   scripts/test-python.sh spark.test_estimator spark.test_progress >"$reports/pyspark.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_spot_notice >"$reports/pynotice.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_mlflow >"$reports/pysparkmlflow.log" 2>&1 || failed=1
+  scripts/test-python.sh spark.test_pytorch >"$reports/pysparktorch.log" 2>&1 || failed=1
   PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel spark.test_run.OnACluster \
     >"$reports/pysparkreuse.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster \
     >"$reports/pyspark41.log" 2>&1 || failed=1
-  grep -hE '^(FAIL|ERROR):|^expected' "$reports"/py{wheel,spark,notice,sparkmlflow,sparkreuse,spark41}.log
+  # Those that are skipped say why.
+  grep -hE '^(FAIL|ERROR):|^expected|skipped' \
+    "$reports"/py{wheel,spark,notice,sparkmlflow,sparktorch,sparkreuse,spark41}.log
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
     >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT

@@ -116,9 +116,12 @@ if [ "$long" = long ]; then
     >"$reports/pysparkreuse.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster \
     >"$reports/pyspark41.log" 2>&1 || failed=1
+  for set in spark35 spark41; do
+    SPARK_SET=$set scripts/test-python.sh spark.test_faults >"$reports/pyfaults-$set.log" 2>&1 || failed=1
+  done
   # Those that are skipped say why.
   grep -hE '^(FAIL|ERROR):|^expected|skipped' \
-    "$reports"/py{wheel,spark,notice,sparkmlflow,sparktorch,sparkreuse,spark41}.log
+    "$reports"/py{wheel,spark,notice,sparkmlflow,sparktorch,sparkreuse,spark41,faults-spark35,faults-spark41}.log
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
     >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT

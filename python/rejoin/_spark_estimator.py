@@ -19,6 +19,9 @@ from ._xgboost_callbacks import refuse_what_cannot_be_pickled
 
 _STOCK = "stock"
 
+# What a stock estimator's `_fit` calls, and finds ours in the place of.
+_SEAMS = ("_prepare_input", "_get_tracker_args")
+
 
 class RejoinEstimator(Estimator, MLReadable, MLWritable):
     """``RejoinEstimator(SparkXGBClassifier(num_workers=3, …)).fit(df)``: the fit survives.
@@ -83,6 +86,7 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         session = session_of(dataset)
         gang = Gang(session)
         stock = self.stock.copy()
+        _refuse_others("its estimators have no", [name for name in _SEAMS if not hasattr(stock, name)])
         _refuse_device(stock)
         refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [])
         workers, rounds = stock.getOrDefault(stock.num_workers), stock.getOrDefault("n_estimators")
@@ -118,9 +122,9 @@ class _Reader(MLReader):
 
 def _train(gang: Gang, frame: Any, workers: int, rounds: int, function: Callable[..., Any]) -> List[str]:
     missing = [name for name in SEAMS if name not in function.__globals__]
-    if missing:
-        text = f"its estimator's training doesn't use {', '.join(missing)}"
-        raise RejoinError(Code.INCOMPATIBLE, f"XGBoost {xgboost.__version__} isn't as expected: {text}; {_SUPPORTED}")
+    # This one it imports as it runs.
+    missing += [name for name in ["BarrierTaskContext"] if name not in function.__code__.co_names]
+    _refuse_others("its estimators' training doesn't use", missing)
     rank = EstimatorRank(pickled(function), arrow_schema(frame), workers)
     # Divided as stock has divided it: queries stay whole.
     names = ("num_workers", "spark.rejoin.checkpoint.rounds")
@@ -128,7 +132,11 @@ def _train(gang: Gang, frame: Any, workers: int, rounds: int, function: Callable
     return texts
 
 
-_SUPPORTED = "supported are 3.1 to 3.4 as they come from PyPI"
+def _refuse_others(what: str, missing: List[str]) -> None:
+    """An XGBoost that lacks these names, in whose places ours would do nothing."""
+    if missing:
+        text = f"XGBoost {xgboost.__version__} isn't as expected: {what} {', '.join(missing)}"
+        raise RejoinError(Code.INCOMPATIBLE, f"{text}; supported are 3.1 to 3.4 as they come from PyPI")
 
 
 class _Prepared:

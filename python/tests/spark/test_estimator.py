@@ -8,10 +8,11 @@ import pathlib
 import re
 import tempfile
 import unittest
+import unittest.mock
 import urllib.parse
 import urllib.request
 
-from .cluster import WORLD, dies, once_a_spare_stands_by, session, set_for_now
+from .cluster import WORLD, XGBOOST, dies, once_a_spare_stands_by, session, set_for_now
 from .stateful import holding_a_lock, keeping, printing, remembering, stopping_after
 
 ROUNDS = 12
@@ -294,6 +295,39 @@ class TheSameModel(TheSameModelOf):
             refused(["checkpoint.rounds", "often"], lambda: self.fit(self.estimator("SparkXGBClassifier")))
         finally:
             self.spark.conf.unset("spark.rejoin.checkpoint.rounds")
+
+    def test_an_xgboost_whose_estimator_is_made_otherwise_is_refused_by_what_it_lacks(self):
+        from xgboost.spark import core
+
+        def refused(name):
+            with self.assertRaises(self.rejoin.RejoinError) as raised:
+                self.fit(self.estimator("SparkXGBClassifier"))
+            self.assertEqual(raised.exception.code.name, "INCOMPATIBLE")
+            for word in (XGBOOST, name, "supported are 3.1 to 3.4"):
+                self.assertIn(word, raised.exception.text)
+
+        for name in ("_prepare_input", "_get_tracker_args"):
+            with self.subTest(name), unittest.mock.patch.object(core._SparkXGBEstimator, name):
+                delattr(core._SparkXGBEstimator, name)
+                refused(name)
+        with self.subTest("worker_train"):
+            seams = ("CommunicatorContext", "train_in_a_worker")
+            with unittest.mock.patch("rejoin._spark_estimator.SEAMS", seams):
+                refused("train_in_a_worker")
+
+    def test_spark_connect_is_refused_with_the_remedy(self):
+        frame = unittest.mock.Mock(sparkSession=unittest.mock.Mock(spec=["client", "sql"]))
+        jobs = [
+            lambda: self.rejoin.spark.RejoinEstimator(self.estimator("SparkXGBClassifier"))._fit(frame),
+            lambda: self.rejoin.spark.run(lambda ranks, rows: None, data=frame),
+        ]
+        for job in jobs:
+            with self.assertRaises(self.rejoin.RejoinError) as raised:
+                job()
+            self.assertEqual(raised.exception.code.name, "BAD_ARGUMENT")
+            self.assertRegex(
+                raised.exception.text, "Spark Connect is not supported: run this where the SparkContext is"
+            )
 
     def test_parameters_that_xgboost_refuses_end_the_fit_at_once_with_its_own_words(self):
         with self.assertRaises(self.rejoin.RejoinError) as raised:

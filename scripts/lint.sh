@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Formatting and lints, Rust, Java and Python; the width of prose and of code. Changes nothing. Python's
-# tools are of PyPI, in build/python/lint (80 MB, once).
+# Formatting and lints, Rust, Java and Python; the width of prose and of code; the reference of Python's
+# package. Changes nothing. Python's tools are of PyPI, in build/python/lint (80 MB, once).
 set -eu
 cd "$(dirname "$0")/.."
 scripts/columns.py .
 scripts/circles.py native/*/src
+scripts/python-reference.py --check
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
 gradle --no-daemon --quiet checkFormat

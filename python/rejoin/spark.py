@@ -23,12 +23,15 @@ rejoins the running job as its rank, and the results are, byte for byte, those w
 import os
 import pathlib
 import pickle
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
 from ._spark_gang import Gang, arrow_schema, pickled, session_of
 from ._spark_rank import FunctionRank
+
+if TYPE_CHECKING:
+    from ._spark_estimator import RejoinEstimator as RejoinEstimator
 
 _JARS = pathlib.Path(__file__).with_name("jars")
 

@@ -87,19 +87,22 @@ def set_for_now(spark, **settings):
 
 
 def dies(how):
-    """What a rank does to itself; by a notice its executor is told that it is to go."""
+    """What a rank does to itself; by a notice its executor is told that it is to go, and a frozen executor
+    leaves its Python worker as it is."""
     import signal
     import time
+
+    executors = {"executor": signal.SIGKILL, "frozen executor": signal.SIGSTOP, "notice": signal.SIGPWR}
 
     def die():
         daemon = os.getppid()
         if how == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif how in ("executor", "notice"):
+        elif how in executors:
             with open(f"/proc/{daemon}/stat") as stat:
                 executor = int(stat.read().rsplit(")", 1)[1].split()[1])
-            os.kill(executor, signal.SIGKILL if how == "executor" else signal.SIGPWR)
-            if how == "notice":
+            os.kill(executor, executors[how])
+            if how != "executor":
                 return
         elif how == "frozen":
             os.kill(os.getpid(), signal.SIGSTOP)

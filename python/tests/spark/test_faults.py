@@ -24,12 +24,19 @@ class Faults(TheSameModelOf):
     @contextlib.contextmanager
     def cell(self, name):
         """A folder for signs. What takes too long in here is cancelled, and so fails under this name."""
-        watchdog = threading.Timer(LIMIT_SECONDS, self.spark.sparkContext.cancelAllJobs)
+        late = threading.Event()
+
+        def end():
+            late.set()
+            self.spark.sparkContext.cancelAllJobs()
+
+        watchdog = threading.Timer(LIMIT_SECONDS, end)
         watchdog.start()
         began = time.monotonic()
         try:
             with self.subTest(name), tempfile.TemporaryDirectory() as signs:
                 yield signs
+                self.assertFalse(late.is_set(), "it ended only when it was cancelled")
         finally:
             watchdog.cancel()
             print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
@@ -86,6 +93,14 @@ class OfWorkersAndExecutors(Faults):
     @staticmethod
     def in_round(round_, signs, how, rank=1):
         return [in_round(signs, how, round_, rank=rank)]
+
+    def test_an_executor_that_freezes_after_its_python_worker_has_all_rows(self):
+        with self.cell("frozen executor, middle round") as signs:
+            try:
+                self.survived(signs, in_round(signs, "frozen executor", MIDDLE), lost=[], struck=1)
+            finally:
+                for sign in pathlib.Path(signs).iterdir():
+                    os.kill(int(sign.read_text().split()[2]), signal.SIGKILL)
 
     def test_one_that_is_killed_after_the_last_round(self):
         self.each("after the last round", lambda *to: [outside_of_rounds(*to, "end", LAST)], lost=[1])

@@ -9,7 +9,8 @@ LOOK_SECONDS = 0.01
 
 def death(folder, how, rank=1, life=0, together=1):
     """What a rank does to itself in this life, when so many ranks are about to; nothing in another one.
-    The folder's file of this name says that it has, and of which process."""
+    The folder's file of this name says that it has, and of which processes: the Python worker, what has
+    forked it, and the executor."""
     import os
     import pathlib
     import time
@@ -21,7 +22,8 @@ def death(folder, how, rank=1, life=0, together=1):
             return
         try:
             with open(signs / f"{rank}-{life}", "x") as sign:
-                sign.write(str(os.getpid()))
+                status = pathlib.Path(f"/proc/{os.getppid()}/stat").read_text()
+                sign.write(f"{os.getpid()} {os.getppid()} {status.rsplit(')', 1)[1].split()[1]}")
         except FileExistsError:
             return
         deadline = time.monotonic() + 60
@@ -55,9 +57,11 @@ def outside_of_rounds(folder, how, moment, last_round, rank=1):
     """``joining``: before it joins. ``loading``: its first rows are read, and no more. ``matrix``: its matrix
     has asked for its rows twice, which XGBoost does between collectives. ``end``: after the last round,
     it tells the driver what it has trained."""
+    import pathlib
+
     from xgboost.callback import TrainingCallback
 
-    die = death(folder, how, rank)
+    die, sign = death(folder, how, rank), pathlib.Path(folder) / f"{rank}-0"
 
     def reading(iterate):
         def some_rows(rows):
@@ -105,7 +109,8 @@ def outside_of_rounds(folder, how, moment, last_round, rank=1):
             import xgboost
             from xgboost.collective import get_rank
 
-            if moment == "end" and (epoch, get_rank()) == (last_round, rank):
+            # In its next life it may do this round again.
+            if moment == "end" and (epoch, get_rank()) == (last_round, rank) and not sign.exists():
                 xgboost.Booster.save_config = lambda booster: die()
             return False
 
@@ -122,10 +127,14 @@ def in_a_collective(folder, how, round_, rank=1, late=2):
 
     die, sign, look = death(folder, how, rank), pathlib.Path(folder) / f"{rank}-0", LOOK_SECONDS
 
+    def status(process):
+        """From its state on, as Linux tells it."""
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+
     def used(thread):
         """Whether this thread sleeps, and how much of the processor it has had."""
-        fields = pathlib.Path(f"/proc/self/task/{thread}/stat").read_text().rsplit(")", 1)[1].split()
-        return fields[0], fields[11], fields[12]
+        state = status(f"self/task/{thread}")
+        return state[0], state[11], state[12]
 
     def updates(thread):
         import sys
@@ -147,10 +156,11 @@ def in_a_collective(folder, how, round_, rank=1, late=2):
         die()
 
     def is_gone():
+        words = sign.read_text().split() if sign.exists() else []
         try:
-            return pathlib.Path(f"/proc/{sign.read_text()}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+            return bool(words) and status(words[0])[0] == "Z"
         except FileNotFoundError:
-            return sign.exists()
+            return True
 
     def wait_and(update):
         def late_update(*arguments):

@@ -22,6 +22,9 @@ final class Gang {
   private static final long POLL_MILLIS = 100;
   private static final long LAST_EVENTS_MILLIS = 5_000;
 
+  /** How long a job that has its result waits for the tasks of its ranks. */
+  private static final long LAST_TASKS_MILLIS = 10_000;
+
   private static final String EXCLUDED =
       "because no executor may take the rank again that has failed:"
           + " spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor and ...PerNode say how often"
@@ -279,7 +282,7 @@ final class Gang {
         return;
       }
     }
-    if (givesRanks && end != null && end.kind() == TrainingEvent.Kind.JOB_ENDED) {
+    if (end != null && end.kind() == TrainingEvent.Kind.JOB_ENDED) {
       letGoOfTheOthers();
     }
   }
@@ -287,11 +290,22 @@ final class Gang {
   /**
    * All ranks have the end, and so has each task without a rank that runs. One that Spark is about
    * to start again has nothing to do any more, and one that was lost may be frozen: neither is
-   * waited for.
+   * waited for. Nor is for long a rank's, whose executor may have frozen beside a Python worker
+   * that has ended: Spark would find that out after spark.network.timeout, and try it again for
+   * nothing.
    */
   private void letGoOfTheOthers() {
+    long begin = System.nanoTime();
     while (!sparkIsDone) {
-      if (registry.tasksThatRun() == 0) {
+      boolean late = System.nanoTime() - begin > TimeUnit.MILLISECONDS.toNanos(LAST_TASKS_MILLIS);
+      if (late) {
+        LOG.warn(
+            "job {} has its result, but for {} s some task hasn't returned: is its executor frozen?"
+                + " It is not waited for any longer",
+            tracker.job().brief(),
+            TimeUnit.MILLISECONDS.toSeconds(LAST_TASKS_MILLIS));
+      }
+      if (late || (givesRanks && registry.tasksThatRun() == 0)) {
         letGo = true;
         stage.cancel(true);
         return;

@@ -1,8 +1,7 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
-//! Arguments: iterations (default 3), floats (default 10,000), the most ranks that an earlier job had (default: those of
-//! this one), then `big` for iterations of one
-//! allreduce alone, `lazy` for checkpoints whose bytes are made when a rank needs them, `own` for
+//! Arguments: iterations (default 3), floats (default 10,000), the most ranks that an earlier job
+//! had (default: those of this one), then `big` for iterations of one allreduce alone, `lazy` for checkpoints whose bytes are made when a rank needs them, `own` for
 //! a model of each rank's own beside the common one, `empty` for a common one without bytes,
 //! `again` for ranks that join again in the same process when they are sent back. Before the first
 //! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots

@@ -14,8 +14,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Makes the folder that an option names, for this user alone, and gives its whole name, for
-/// processes that may go elsewhere; empty where there is none. Links on the way stay in it: on other hosts they may lead
-/// elsewhere.
+/// processes that may go elsewhere; empty where there is none. Links on the way stay in it: on other
+/// hosts they may lead elsewhere.
 ///
 /// # Errors
 /// `Io` when it can't be made.

@@ -62,8 +62,23 @@ class TrackerStateTest {
     String classPath = System.getProperty("rejoin.test.classpath");
     String launcher = System.getProperty("rejoin.test.launcher");
     return start(
-        "ranks", launcher, "run", "--join", join, "--ranks", "0-1", "--restart", "--timeout", "90s",
-        "--", java(), "-XX:+UseSerialGC", "-cp", classPath, "io.rejoin.SlowProgram", go.toString());
+        "ranks",
+        launcher,
+        "run",
+        "--join",
+        join,
+        "--ranks",
+        "0-1",
+        "--restart",
+        "--timeout",
+        "90s",
+        "--",
+        java(),
+        "-XX:+UseSerialGC",
+        "-cp",
+        classPath,
+        "io.rejoin.SlowProgram",
+        go.toString());
   }
 
   private String said(String name) throws IOException {
@@ -175,8 +190,7 @@ class TrackerStateTest {
 
   @Test
   void of_two_lives_the_later_one_has_the_job_and_the_other_one_is_told() throws Exception {
-    Tracker.Settings settings =
-        new Tracker.Settings(2, "127.0.0.1").state(folder.resolve("state"));
+    Tracker.Settings settings = new Tracker.Settings(2, "127.0.0.1").state(folder.resolve("state"));
     Path file = folder.resolve("state/join");
     Tracker first = Tracker.open(settings);
     try (Tracker second = Tracker.open(settings)) {

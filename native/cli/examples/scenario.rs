@@ -1,11 +1,12 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
 //! Arguments: iterations (default 3), floats (default 10,000), the most ranks that an earlier job
-//! had (default: those of this one), then `big` for iterations of one allreduce alone, `lazy` for checkpoints whose bytes are made when a rank needs them, `own` for
-//! a model of each rank's own beside the common one, `empty` for a common one without bytes,
-//! `again` for ranks that join again in the same process when they are sent back. Before the first
-//! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots
-//! (calls 1 to 8), sum (call 9), allgather (call 10), and a checkpoint of the sum.
+//! had (default: those of this one), then `big` for iterations of one allreduce alone, `lazy` for
+//! checkpoints whose bytes are made when a rank needs them, `own` for a model of each rank's own
+//! beside the common one, `empty` for a common one without bytes, `again` for ranks that join again
+//! in the same process when they are sent back. Before the first checkpoint a boot collective; an
+//! iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
+//! allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
 
 use rejoin_agent::protocol::error::{Code, Error};

@@ -115,7 +115,8 @@ impl Store {
         let (folder, is_resuming) = (LocalFolder(place.folder.clone()), wanted.resume || is_later_life);
         let mut store = Store { folder, place, world, is_resuming, has_name: name.is_some(), lock: None };
         // The life before may still be there: it ends as soon as it has seen this one.
-        if !store.hold(job)? && !(is_later_life && store.holder() == job.to_string()) {
+        let is_free = store.hold(job)? || is_later_life && store.holder() == job.to_string();
+        if !is_free {
             let text = format!(
                 "another run of job `{}` is at work on {}; its checkpoints are its own",
                 name.unwrap_or_default(),

@@ -26,6 +26,8 @@ impl Changing {
             Job::new(Program::new(processes - stand_by, &[], &vec![vec![]; VERSIONS]), Plane::Collectives, None);
         job.is_elastic = true;
         let mut scenario = Scenario::calm(job, 2, Rng::with_seed(u64::from(processes)));
+        // Few versions until the world changes.
+        scenario.compute_millis = 400;
         scenario.elastic = Some(Elastic {
             min: 1,
             max: processes,

@@ -102,10 +102,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("made");
         let rule = "rank=1,at=join";
-        let mut log = EventLog::begin(&inner, "train", rule, JOB, 3).unwrap();
+        let mut log = EventLog::begin(&inner, "train", rule, (JOB, 1), 3).unwrap();
         let path = inner.join(format!("{}.jsonl", "07".repeat(16)));
         let What::Launcher(Fact::Began { world, command, rules, .. }) = last(&path) else { panic!("it begins") };
         assert_eq!((world, command, rules), (3, vec!["train".to_owned()], vec![rule.to_owned()]));
+        // That of a later life stands beside it.
+        EventLog::begin(&inner, "train", rule, (JOB, 2), 3).unwrap();
+        assert!(inner.join(format!("{}-2.jsonl", "07".repeat(16))).exists());
         log.event(&Event::JobEnded { digest: 5, deaths: 0 });
         log.close();
         assert_eq!(
@@ -114,14 +117,14 @@ mod tests {
         );
         assert_eq!(read(&path).unwrap().len(), 3);
 
-        let mut log = EventLog::begin(&inner, "train", "", JOB, 3).unwrap();
+        let mut log = EventLog::begin(&inner, "train", "", (JOB, 1), 3).unwrap();
         log.close();
         assert!(matches!(last(&path), What::Launcher(Fact::Over { status: 1, .. })));
     }
 
     #[test]
     fn a_folder_that_cannot_be_written_to_is_refused_with_the_file() {
-        let error = EventLog::begin(Path::new("/dev/null"), "train", "", JOB, 3).map(drop).unwrap_err();
+        let error = EventLog::begin(Path::new("/dev/null"), "train", "", (JOB, 1), 3).map(drop).unwrap_err();
         assert_eq!(error.code, Code::BadArgument);
         assert!(error.message.contains("/dev/null/0707"), "{error}");
     }

@@ -65,6 +65,20 @@ fn tasks_that_stand_by_are_taken_in_when_a_version_is_finished_by_all_and_nothin
 }
 
 #[test]
+fn ranks_that_begin_again_get_one_view_when_all_are_there_and_none_for_each_that_joins() {
+    let mut desk = joined_by(3, &[2]);
+    let outputs = finishes_before(&mut desk, 4);
+    assert_eq!(views(&outputs, 1).len(), 1, "that all begin again");
+    for (task, expected) in [(2, 0), (0, 0), (1, 1)] {
+        // The one that stood by has been given its rank already.
+        let told = if task == 2 { outputs.clone() } else { asks(&mut desk, task, 0) };
+        let link = u64::from(task) + 1;
+        let (_, rank, its) = given(&told, link)[0];
+        assert_eq!(views(&desk.joins(link, rank, attempt(its)), 1).len(), expected, "task {task}");
+    }
+}
+
+#[test]
 fn a_job_at_its_maximum_takes_no_more_and_those_that_are_left_stand_by() {
     let mut desk = joined_by(3, &[2]);
     let outputs = finishes_before(&mut desk, 4);

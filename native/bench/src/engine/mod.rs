@@ -53,8 +53,7 @@ const RESIZES: &[(usize, f64)] = &[(0, 60.0), (100 * MEGABYTE, 300.0)];
 const ELASTIC_TIMEOUT_MILLIS: f64 = 200.0;
 
 /// Ranks of the simulated job whose world changes, by how many it does, and milliseconds of real time for each change.
-/// 1,000 are to take no longer; a view for each rank that joins again makes that minutes as yet.
-const SIMULATED_RESIZES: (u32, &[u32], f64) = (100, &[30], 2000.0);
+const SIMULATED_RESIZES: (u32, &[u32], f64) = (400, &[100], 2000.0);
 
 /// Ranks that take so many tiny versions.
 const VERSIONS: (usize, u32) = (2, 20_000);

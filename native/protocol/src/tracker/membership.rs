@@ -230,6 +230,7 @@ impl Tracker {
 
     /// Ends all living incarnations, so that all start again. Their tasks may join again themselves.
     pub(super) fn send_back(&mut self, reason: &str) {
+        self.planned.all_begin_again = false;
         let living: Vec<Rank> = self.living().filter(|(_, s)| s.position().is_some()).map(|(rank, _)| rank).collect();
         for rank in living {
             let Some(incarnation) = self.vacate(rank, &format!("sent back: {reason}"), false) else { continue };

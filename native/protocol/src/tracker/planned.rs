@@ -13,6 +13,8 @@ pub(super) struct Planned {
     /// that nothing had begun when it was made: a rank of it that waits for a start was never
     /// started.
     pub(super) first_generation: Option<Generation>,
+    /// The newest view has said, after the first plan, that no rank is started.
+    pub(super) all_begin_again: bool,
     /// The newest plan.
     last: Option<Plan>,
     /// Agents whose status for the present generation is still out.

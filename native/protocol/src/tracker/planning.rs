@@ -34,12 +34,16 @@ impl Tracker {
         }
     }
 
-    /// The first rendezvous isn't complete. None has been started, so none needs a view; one
-    /// for each rank that comes would be as many messages as the square of the ranks, each as long
-    /// as there are ranks.
+    /// A rendezvous isn't complete: the first one, or one of which the newest view has said that all ranks begin again.
+    /// None has been started, so none needs a view; one for each rank that comes would be as many messages as the
+    /// square of the ranks, each as long as there are ranks.
     fn is_gathering(&self) -> bool {
-        let nobody_started = self.slots.iter().all(|slot| slot.position().is_none());
-        !self.planned.has_been && nobody_started && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
+        let is_told = !self.planned.has_been || self.planned.all_begin_again;
+        is_told && self.nobody_started() && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
+    }
+
+    fn nobody_started(&self) -> bool {
+        self.slots.iter().all(|slot| slot.position().is_none())
     }
 
     pub(super) fn view(&self) -> View {
@@ -70,6 +74,7 @@ impl Tracker {
     fn make_view(&mut self, reason: alloc::string::String) {
         self.generation.number += 1;
         self.reach.settled = false;
+        self.planned.all_begin_again = self.planned.has_been && self.nobody_started();
         let view = self.view();
         let (alive, vacant): (Vec<_>, Vec<_>) =
             view.slots.iter().enumerate().partition(|(_, slot)| slot.state != SlotState::Vacant);

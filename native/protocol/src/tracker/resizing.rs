@@ -12,6 +12,7 @@ use crate::ids::{AgentId, Incarnation, MemberId, Millis, Rank, Task, Version};
 use crate::message::{RankGiven, TrackerMessage};
 use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Seat};
 use crate::spares::Giving;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -98,19 +99,23 @@ impl Tracker {
 
     fn seats(&self) -> Vec<Seat> {
         // How far the others are is known: what the dead had entered doesn't count, and what those have does.
-        let have_answered = self.changed.is_none() && self.planned.missing_reports.is_empty();
+        let have_answered = self.changed.is_none() && self.planned.missing_reports.is_empty()
+            || self.planned.all_begin_again && self.slots.iter().all(|slot| slot.position().is_none());
+        // This is asked at every input: no look through all tasks for each rank.
+        let leaves: BTreeMap<Rank, bool> =
+            self.standings.tasks.values().filter_map(|one| Some((one.given?.rank, one.leaves))).collect();
         let all = (0..).map(Rank).zip(&self.slots);
         let seats = all.map(|(rank, slot)| match slot.state {
-            RankSlotState::Vacant if self.standings.of_rank(rank).is_none() => {
+            RankSlotState::Vacant if !leaves.contains_key(&rank) => {
                 let because = slot.last_seen.clone();
                 match slot.is_unawaited && (have_answered || !slot.was_here) {
                     true => Seat::Abandoned { because },
                     false => Seat::Missing { millis: self.now.since(slot.waits_since), because },
                 }
             }
-            _ => match self.standings.of_rank(rank).is_some_and(|(_, standing)| standing.leaves) {
-                true => Seat::Leaving,
-                false => Seat::Taken,
+            _ => match leaves.get(&rank) {
+                Some(true) => Seat::Leaving,
+                _ => Seat::Taken,
             },
         });
         seats.collect()
@@ -158,6 +163,8 @@ impl Tracker {
             let text = format!("rank {rank} of {} {now_it} from now on: {reason}; {then}", self.slots.len());
             self.send(agent, TrackerMessage::Fenced { member, error: Error::new(Code::Resized, text) });
         }
+        // The new world's first view is due, whoever was waited for in the old one.
+        self.planned.all_begin_again = false;
         self.forget_former_worlds();
         self.former.resized(self.chain.lineage(), ranks);
         let now = self.now;

@@ -343,10 +343,13 @@ impl Tracker {
         if !self.gives_ranks() || self.over.is_some() || self.takeover.is_some() {
             return;
         }
+        let waiting: Vec<Task> = self.waiting().into_iter().map(|(task, _)| task).collect();
+        if waiting.is_empty() {
+            return self.report_spares();
+        }
         let open: Vec<OpenRank> = self.open_ranks();
         let given = self.standings.tasks.iter().filter(|(_, standing)| standing.given.is_some());
         let have_ranks: BTreeSet<Task> = given.map(|(task, _)| *task).collect();
-        let waiting: Vec<Task> = self.waiting().into_iter().map(|(task, _)| task).collect();
         for giving in decide(&open, &waiting, &have_ranks) {
             self.give(giving);
         }

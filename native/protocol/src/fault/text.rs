@@ -227,26 +227,34 @@ fn action(what: &str) -> Result<(Action, Aftermath), BadRule> {
     }
 }
 
-/// A time with its unit: `2s`, `150ms`, `1.5s`.
+/// A time with its unit: `2s`, `150ms`, `1.5s`, `10m`, `2h`.
 ///
 /// # Errors
 /// Without a unit, and for what is no number or longer than a day.
 pub fn duration(what: &str, text: &str) -> Result<Duration, BadRule> {
-    let parsed = match text.strip_suffix("ms") {
-        Some(millis) => millis.parse().map(|millis: f64| millis / 1000.0),
-        None => text.strip_suffix('s').unwrap_or("no unit").parse(),
-    };
+    // Minutes after milliseconds, whose unit begins with theirs.
+    let units = [("ms", 1.0), ("s", 1000.0), ("m", 60_000.0), ("h", 3_600_000.0)];
+    let parsed = units.into_iter().find_map(|(unit, millis)| Some((text.strip_suffix(unit)?.parse::<f64>(), millis)));
     match parsed {
-        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => {
-            bad(format!("{what} is {text:?}; expected a time with its unit, as 2s or 150ms, of at most a day (86400s)"))
+        Some((Ok(count), millis)) if (0.0..=86_400_000.0).contains(&(count * millis)) => {
+            Ok(Duration::from_secs_f64(count * millis / 1000.0))
         }
+        _ => bad(format!(
+            "{what} is {text:?}; expected a time with its unit, as 2s, 150ms or 10m, of at most a day (24h)"
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_from_milliseconds_to_hours_and_is_a_day_at_most() {
+        let time = |text| duration("the time", text).map(|time| time.as_millis()).ok();
+        assert_eq!(["150ms", "1.5s", "10m", "24h"].map(time), [Some(150), Some(1500), Some(600_000), Some(86_400_000)]);
+        assert_eq!(["10", "m", "-1s", "25h", "1d", "NaNs", ""].map(time), [None; 7]);
+    }
 
     fn rule(text: &str) -> Rule {
         text.parse().unwrap_or_else(|cause| panic!("{text}: {cause}"))

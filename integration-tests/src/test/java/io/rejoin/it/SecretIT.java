@@ -21,6 +21,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.spark.SparkContext;
@@ -116,6 +117,10 @@ class SecretIT {
         files(eventLog).stream().anyMatch(file -> contains(file, "SparkListenerJobStart")),
         "there is no event log to search");
     assertTrue(
+        files(cluster.work().folder("rejoin-events")).stream()
+            .anyMatch(file -> contains(file, "RankLost")),
+        "there is no event log of Rejoin's to search");
+    assertTrue(
         files(cluster.work().folder("executors")).stream()
             .anyMatch(file -> contains(file, " TRACE rejoin: ")),
         "executors have logged nothing at trace");
@@ -127,7 +132,15 @@ class SecretIT {
       String hex = HexFormat.of().formatHex(secret);
       List<byte[]> all = new ArrayList<>();
       all.add(secret);
+      // As Java and Rust print arrays of bytes.
+      String signed = Arrays.toString(secret);
+      String unsigned =
+          IntStream.range(0, secret.length)
+              .mapToObj(i -> Integer.toString(secret[i] & 0xff))
+              .collect(Collectors.joining(", "));
       List.of(
+              signed.substring(1, signed.length() - 1),
+              unsigned,
               hex,
               hex.toUpperCase(Locale.ROOT),
               Base64.getEncoder().withoutPadding().encodeToString(secret),

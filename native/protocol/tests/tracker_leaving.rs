@@ -55,6 +55,31 @@ fn ranks_that_leave_are_given_up_when_the_version_is_finished_and_end_when_the_o
 }
 
 #[test]
+fn a_task_that_leaves_and_whose_link_breaks_as_the_world_changes_stands_by_and_is_released_later() {
+    let mut desk = training_as(growing(3, 2, 3));
+    leaves(&mut desk, 0);
+    let before = view(&desk.register(4), 4);
+    for rank in 0..2 {
+        desk.enters(rank, 0, 4);
+    }
+    desk.input(TrackerInput::Closed { link: 1, reason: "connection reset".into() });
+    let outputs = desk.enters(2, 0, 4);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![None, Some(0), Some(1)]));
+    // Its agent knows nothing of it, and says what it was given: a rank that is another one's now.
+    let outputs = returns(&mut desk, 0, (0, 0), &before, vec![stands(0, 0, at(4))]);
+    assert_eq!(fenced(&outputs, 1), [(0, 0, Code::Resized)]);
+    let ended = |message: &&rejoin_protocol::message::TrackerMessage| format!("{message:?}").contains("StandByEnded");
+    assert!(!sent(&outputs, 1).iter().any(ended), "{outputs:?}");
+    assert_eq!((given(&outputs, 1), released(&outputs)), (vec![], vec![]));
+    assert_eq!(given(&asks(&mut desk, 0, 0), 1), []);
+    let (members, _) = goes_on(&mut desk, &[1, 2], &[checkpoint(4)]);
+    desk.stands(1, Vec::new(), vec![checkpoint(4)]);
+    desk.stands(4, Vec::new(), Vec::new());
+    enters_in(&mut desk, 2, members[0], 1, 4);
+    assert_eq!(released(&enters_in(&mut desk, 3, members[1], 1, 4)), [0]);
+}
+
+#[test]
 fn a_task_without_a_rank_that_leaves_may_end_at_once() {
     let mut desk = training_as(growing(2, 2, 4));
     desk.register(3);

@@ -13,7 +13,7 @@ pub(super) struct Planned {
     /// that nothing had begun when it was made: a rank of it that waits for a start was never
     /// started.
     pub(super) first_generation: Option<Generation>,
-    /// The newest view has said, after the first plan, that no rank is started.
+    /// The newest view has said, after the first plan, that no rank is started, and no plan has been made since.
     pub(super) all_begin_again: bool,
     /// The newest plan.
     last: Option<Plan>,
@@ -28,6 +28,7 @@ impl Planned {
     }
 
     pub(super) fn made(&mut self, plan: Plan) {
+        self.all_begin_again = false;
         self.last = Some(plan);
     }
 }

@@ -42,7 +42,7 @@ impl Tracker {
         is_told && self.nobody_started() && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
     }
 
-    fn nobody_started(&self) -> bool {
+    pub(super) fn nobody_started(&self) -> bool {
         self.slots.iter().all(|slot| slot.position().is_none())
     }
 

@@ -21,7 +21,8 @@ use alloc::vec::Vec;
 const JOIN_AGAIN: &str = "join again in the same process, which keeps what it holds";
 
 /// What one does that has no part in the new world.
-const STAND_BY: &str = "its process may end, or join again, and stands by then until it is ended";
+const STAND_BY: &str =
+    "join again in the same process: it stands by until the others have what only it holds, and may be ended then";
 
 impl Tracker {
     /// Resizes the world if it is time; `entered` is the version that all were in when the present input came. Whether
@@ -100,7 +101,7 @@ impl Tracker {
     fn seats(&self) -> Vec<Seat> {
         // How far the others are is known: what the dead had entered doesn't count, and what those have does.
         let have_answered = self.changed.is_none() && self.planned.missing_reports.is_empty()
-            || self.planned.all_begin_again && self.slots.iter().all(|slot| slot.position().is_none());
+            || self.planned.all_begin_again && self.nobody_started();
         // This is asked at every input: no look through all tasks for each rank.
         let leaves: BTreeMap<Rank, bool> =
             self.standings.tasks.values().filter_map(|one| Some((one.given?.rank, one.leaves))).collect();
@@ -255,7 +256,7 @@ impl Tracker {
     /// What an elastic job lacks, for the error of one that waited for it.
     pub(super) fn too_few(&self) -> String {
         let Some(Elastic { min, .. }) = self.config.elastic else { return String::new() };
-        let there = self.seats().iter().filter(|seat| **seat == Seat::Taken).count();
+        let there = self.seats().iter().filter(|seat| seat.is_there()).count();
         format!("Its world doesn't go below {min} ranks, and {there} were there. ")
     }
 

@@ -108,9 +108,11 @@ impl Tracker {
     /// A task says that a former life of the tracker, or this one, gave it a rank. It keeps that unless it was lost.
     fn claim(&mut self, task: Task, agent: AgentId, claimed: RankGiven) -> Result<(), Error> {
         let RankGiven { rank, attempt } = claimed;
-        if self.config.elastic.is_some() && self.slot(rank).is_none() {
-            // Of a larger world that this life of the tracker knows nothing of, or that is no more: it asks again, and
-            // what it is given then, maybe the same rank, has to be told from this.
+        let is_former = self.slot(rank).is_none() || self.standings.former.contains(&claimed);
+        if self.config.elastic.is_some() && is_former {
+            // Of a larger world that this life of the tracker knows nothing of, or that is no more,
+            // or of the world that it has left: it asks again, and what it is given then, maybe the
+            // same rank, has to be told from this.
             self.standings.former.insert(claimed);
             let newest = self.standings.given.entry(rank).or_insert(attempt);
             *newest = (*newest).max(attempt);
@@ -169,7 +171,7 @@ impl Tracker {
         if let Some(given) = given.filter(|given| self.has_slot(*given)) {
             self.lose(given.rank, reason.into(), true);
         }
-        self.standings.tasks.remove(&task);
+        self.remove_standing(task);
         let error = Error::new(Code::Fenced, format!("task {task} stands by no more: {reason}"));
         self.send(agent, TrackerMessage::StandByEnded { task, attempt, error });
     }
@@ -258,6 +260,10 @@ impl Tracker {
 
     /// The framework ends a task, and starts no other one in its place.
     pub(super) fn task_leaves(&mut self, task: Task) {
+        if self.takeover.is_some() {
+            self.standings.leaving.insert(task);
+            return;
+        }
         if let Some(standing) = self.standings.tasks.get_mut(&task) {
             standing.leaves = true;
             return;
@@ -265,7 +271,7 @@ impl Tracker {
         // Its death may have been heard first, by another connection.
         let is_its = |slot: &RankSlot| slot.left_by == Some(task) && matches!(slot.state, RankSlotState::Vacant);
         self.slots.iter_mut().filter(|slot| is_its(slot)).for_each(|slot| slot.is_unawaited = true);
-        if self.takeover.is_none() && self.config.elastic.is_some() {
+        if self.config.elastic.is_some() {
             self.event(Event::TaskReleased { index: task, executor: String::new(), reason: "it takes no part".into() });
         }
     }
@@ -325,6 +331,9 @@ impl Tracker {
         });
         for (agent, standing) in later {
             self.stand_by(agent, standing);
+        }
+        for task in core::mem::take(&mut self.standings.leaving) {
+            self.task_leaves(task);
         }
     }
 

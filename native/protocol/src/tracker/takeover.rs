@@ -22,10 +22,16 @@ use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Incarnation, Rank, Version};
 use crate::message::{RankState, RankStatus};
 use crate::plan::Chain;
-use crate::view::{SlotState, View};
+use crate::view::{SlotState, View, ViewSlot};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// A view after which none is made before all ranks are there: none is started, and some are missing.
+fn gathers(view: &View) -> bool {
+    let is_missing = |slot: &ViewSlot| slot.state == SlotState::Vacant;
+    view.slots.iter().any(is_missing) && !view.slots.iter().any(|slot| slot.planned)
+}
 
 impl Tracker {
     /// An agent of the former life. What it reports is believed: digests and incarnations are compared later, as
@@ -133,7 +139,7 @@ impl Tracker {
         let all_there = takeover.newest.as_ref().is_some_and(|view| {
             let is_expected = |rank: usize| view.slots.get(rank).is_some_and(|slot| slot.state != SlotState::Vacant);
             let mut expected = self.slots.iter().enumerate().filter(|(rank, _)| is_expected(*rank));
-            is_whole || self.has_all_agents_of(view) && expected.all(is_taken)
+            is_whole || !gathers(view) && self.has_all_agents_of(view) && expected.all(is_taken)
         });
         // An agent that knows the job may only be frozen: nothing has to be decided before a rank asks
         // for a slot, or all have one. There is no view of a first rendezvous that isn't complete.
@@ -148,7 +154,8 @@ impl Tracker {
         false
     }
 
-    /// An agent that a view left out may have a newer one; here are all that were not.
+    /// An agent that a view left out may have a newer one; here are all that were not. Of one that gathers ranks
+    /// those may have come since of which it says nothing.
     fn has_all_agents_of(&self, view: &View) -> bool {
         view.generation.epoch.checked_add(1) == Some(self.config.epoch)
             && view.agents.iter().all(|agent| self.agents.contains_key(&agent.agent))

@@ -37,7 +37,7 @@ pub enum LauncherNotice {
     },
 }
 
-/// Which ranks a launcher starts, and those that have ended.
+/// Which ranks a launcher starts, those that have ended, and those that go for good.
 struct Starts {
     launcher: u64,
     host: String,
@@ -45,6 +45,7 @@ struct Starts {
     slots: u32,
     ranks: Mutex<BTreeSet<Rank>>,
     ended: Mutex<BTreeSet<Rank>>,
+    leaving: Mutex<BTreeSet<Rank>>,
 }
 
 impl Starts {
@@ -89,7 +90,14 @@ impl LauncherLink {
         let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
         let (messages, queue) = unbounded();
         let launcher = rejoin_transport::random_u64();
-        let starts = Arc::new(Starts { launcher, host, slots, ranks: Mutex::new(ranks), ended: Mutex::default() });
+        let starts = Arc::new(Starts {
+            launcher,
+            host,
+            slots,
+            ranks: Mutex::new(ranks),
+            ended: Mutex::default(),
+            leaving: Mutex::default(),
+        });
         let closing = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
             poll,
@@ -109,10 +117,13 @@ impl LauncherLink {
     }
 
     /// Says something to the tracker, now or when it is within reach again. Each new link begins with
-    /// the ranks that have ended, since a tracker that comes back doesn't know of them.
+    /// the ranks that have ended or go, since a tracker that comes back doesn't know of them.
     pub fn say(&self, message: LauncherMessage) {
         if let LauncherMessage::RankEnded { rank } = &message {
             self.starts.ended.lock().insert(*rank);
+        }
+        if let LauncherMessage::RankLeaves { rank } = &message {
+            self.starts.leaving.lock().insert(*rank);
         }
         let _ = self.messages.send(message);
         let _ = self.waker.wake();
@@ -198,6 +209,9 @@ impl Keeper {
                     Received::Established => {
                         established = true;
                         link.send_message(&self.starts.message());
+                        for rank in self.starts.leaving.lock().iter().copied() {
+                            link.send_message(&LauncherMessage::RankLeaves { rank });
+                        }
                     }
                     Received::Frame(_, payload) => {
                         let news = wire::decode::<LauncherNews>(&payload).map_err(|error| at(error.message))?;

@@ -5,8 +5,10 @@ use crate::{TrackerServer, TrackerServerConfig};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, PortRange, Secret};
 use std::fmt;
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What is the same in all lives of a job's tracker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,9 @@ impl fmt::Display for JobTerms {
     }
 }
 
+/// So long another tracker is waited for that is about to write the same join file.
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
+
 /// One life of a job's tracker.
 pub struct TrackerLife {
     /// What the join file says of it; where it listens is known once it is served.
@@ -45,6 +50,32 @@ pub struct TrackerLife {
     path: PathBuf,
     /// Where the life before it has listened.
     former: Option<SocketAddr>,
+    /// Until the file says of this life: of two that begin at the same time the second one reads what the first one has
+    /// written, and is the life after it.
+    begins: Option<File>,
+}
+
+/// Keeps other trackers from beginning on join files of this folder. `None` where the file system has no such locks.
+fn begin_alone(path: &Path) -> Result<Option<File>, Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // What is wrong with the folder is said when the file is read or written.
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    let until = Instant::now() + BEGINS_WITHIN;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => {
+                let text = format!(
+                    "another tracker is about to write a join file to {} since {} s; see that it goes on or end it",
+                    folder.display(),
+                    BEGINS_WITHIN.as_secs()
+                );
+                return Err(Error::new(Code::Io, text));
+            }
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+    }
 }
 
 impl TrackerLife {
@@ -54,6 +85,7 @@ impl TrackerLife {
     /// `BadArgument` when the file is of another job, other users can read it, or it is none; `Io` when it can't be
     /// read.
     pub fn begin(path: &Path, terms: JobTerms) -> Result<TrackerLife, Error> {
+        let begins = begin_alone(path)?;
         let found = JoinFile::read(path)?;
         if let Some(found) = &found {
             let there = terms_of(found);
@@ -81,7 +113,7 @@ impl TrackerLife {
         let JobTerms { name, world, max, durable } = terms;
         let tracker = ([0; 4], 0).into();
         let join = JoinFile { name, job, secret, world, tracker, life, max, is_for_status: false, durable };
-        Ok(TrackerLife { join, path: path.into(), former })
+        Ok(TrackerLife { join, path: path.into(), former, begins })
     }
 
     /// Whether another life was there before.
@@ -109,6 +141,7 @@ impl TrackerLife {
         self.join.tracker = server.address();
         // Nobody can have been told of this life: what its end would say to agents is a word too much.
         self.join.write(&self.path).inspect_err(|_| server.abandon())?;
+        self.begins = None;
         Ok(server)
     }
 
@@ -164,6 +197,20 @@ mod tests {
         };
         let (job, secret) = (JobId([1; 16]), Secret::new([1; 32]));
         TrackerServerConfig { job, secret, encrypt: false, listen: [127, 0, 0, 1].into(), ports, rules }
+    }
+
+    #[test]
+    fn of_two_trackers_that_begin_at_the_same_time_the_second_is_the_life_after_the_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("join");
+        let mut first = TrackerLife::begin(&path, terms(2)).expect("a new job");
+        let second = std::thread::spawn({
+            let path = path.clone();
+            move || TrackerLife::begin(&path, terms(2)).map(|life| life.join.life)
+        });
+        let server = first.serve(config(PortRange::EPHEMERAL)).expect("it listens");
+        assert_eq!(second.join().expect("it has not panicked").expect("the same job"), 2);
+        server.abandon();
     }
 
     #[test]

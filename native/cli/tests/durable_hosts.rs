@@ -205,14 +205,19 @@ fn a_host_that_does_not_see_the_folder_and_another_folder_than_that_of_the_job_a
     let (folder, hidden) = (job.folder(), job.0.path("hidden"));
     std::fs::rename(&folder, &hidden).expect("it is moved");
     let says_where = |ran: Ran| {
-        ran.says(&format!("checkpoints go to {folder}")).says("Name one that all hosts share");
+        ran.says(&format!("checkpoints go to {folder}")).says("Name a folder that all hosts share");
         assert_eq!(ran.out, "", "no rank is started");
     };
     says_where(job.host("a", "0-3", &[]).ended().ended(1));
     // A folder of this name that isn't that one.
     std::fs::create_dir(&folder).expect("it is made");
     says_where(job.host("a", "0-3", &[]).ended().ended(1));
-    std::fs::remove_dir(&folder).expect("it is empty");
+    // One in which an earlier job of this name was.
+    let marks = std::fs::read_dir(&hidden).expect("it is there").flatten().map(|entry| entry.file_name());
+    let mark = marks.into_iter().find(|name| name.to_string_lossy().ends_with(".lock")).expect("a mark");
+    std::fs::write(Path::new(&folder).join(mark), "0123456789abcdef0123456789abcdef").expect("room for it");
+    says_where(job.host("a", "0-3", &[]).ended().ended(1));
+    std::fs::remove_dir_all(&folder).expect("it goes");
     std::fs::rename(&hidden, &folder).expect("it is moved back");
     tracker.kill();
     let every = format!("with 4 ranks and every 2th checkpoint in {folder}");

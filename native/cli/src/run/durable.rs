@@ -68,21 +68,32 @@ fn mark(place: &DurablePlace) -> PathBuf {
     place.folder.join(format!("{}.lock", place.identity))
 }
 
-/// Fails unless this host sees the folder that the job's durable checkpoints go to.
+/// The number of the job that has the folder, or had it last; `None` if none had.
+fn holder(place: &DurablePlace) -> io::Result<Option<String>> {
+    let mut number = String::new();
+    match File::open(mark(place)).and_then(|file| file.take(64).read_to_string(&mut number)) {
+        Ok(_) => Ok(Some(number)),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Fails unless this host sees the folder that this job's durable checkpoints go to.
 ///
 /// # Errors
-/// `BadArgument` when it isn't there, or is another one; `Io` when that can't be told.
-pub fn is_here(place: &DurablePlace) -> Result<(), Error> {
-    let mark = mark(place);
-    match mark.try_exists() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::new(
+/// `BadArgument` when it isn't there, or is another one, maybe one of an earlier job of the name; `Io` when that can't
+/// be told.
+pub fn is_here(place: &DurablePlace, job: JobId) -> Result<(), Error> {
+    match holder(place) {
+        Ok(Some(number)) if number == job.to_string() => Ok(()),
+        Ok(_) => Err(Error::new(
             Code::BadArgument,
             format!(
                 "the job's durable checkpoints go to {} (--durable of its tracker), which isn't there on this host, or \
-                 is another folder: {} was expected in it. Name one that all hosts share, under the same name",
+                 is another folder: {} was expected in it, with the number of this job. Name a folder that all hosts \
+                 share, under the same name",
                 place.folder.display(),
-                mark.display()
+                mark(place).display()
             ),
         )),
         Err(cause) => {
@@ -115,7 +126,7 @@ impl Store {
         let (folder, is_resuming) = (LocalFolder(place.folder.clone()), wanted.resume || is_later_life);
         let mut store = Store { folder, place, world, is_resuming, has_name: name.is_some(), lock: None };
         // The life before may still be there: it ends as soon as it has seen this one.
-        let is_free = store.hold(job)? || is_later_life && store.holder() == job.to_string();
+        let is_free = store.hold(job)? || is_later_life && holder(&store.place).ok().flatten() == Some(job.to_string());
         if !is_free {
             let text = format!(
                 "another run of job `{}` is at work on {}; its checkpoints are its own",
@@ -156,19 +167,14 @@ impl Store {
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
             Err(cause) => return Err(io(cause.into())),
         }
-        let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{job}"));
-        written.map_err(io)?;
+        // Launchers look for it: it is never another one for a moment.
+        if holder(&self.place).map_err(io)? != Some(job.to_string()) {
+            let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{job}"));
+            // Other hosts read it.
+            written.and_then(|()| file.sync_all()).map_err(io)?;
+        }
         self.lock = Some(file);
         Ok(true)
-    }
-
-    /// The number of the job that has the folder.
-    fn holder(&self) -> String {
-        let mut number = String::new();
-        let file = File::open(mark(&self.place));
-        // What can't be read is nobody's.
-        let _ = file.and_then(|file| file.take(64).read_to_string(&mut number));
-        number
     }
 
     /// Where ranks write.

@@ -100,7 +100,7 @@ impl Ready {
     ) -> Result<Ready, NotBegun> {
         let tracker = JoinedTracker::open(joining, wait, |text| sink.say(text), sender.clone())?;
         let join = &tracker.join;
-        join.durable.as_ref().map_or(Ok(()), is_here)?;
+        join.durable.as_ref().map_or(Ok(()), |place| is_here(place, join.job))?;
         // Processes may go elsewhere.
         let file = match &joining.source {
             JoinSource::File(file) => std::fs::canonicalize(file).map_err(unusable("--join", Some(file)))?,

@@ -179,8 +179,9 @@ class Tracker(Owner):
         """With ``min_world``: the process that joins by this number is about to be ended, and none
         is started in its place. The ranks finish the version that they are in, and go on without
         it; the event ``TaskReleased``, of this number as ``index``, says when nothing is lost by
-        its end. It may be ended before that, too: then what the others were in is done again, and
-        no replacement is waited for."""
+        its end. That may never come (the world would be too small, say): end the process after a
+        time of your own. Then what the others were in is done again, and no replacement is waited
+        for."""
         self._tell("leaves", given.number("the number", number, 32))
 
     def cancel(self, reason: str, code: Code = Code.CANCELLED) -> None:

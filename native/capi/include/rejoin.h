@@ -843,8 +843,8 @@ rejoin_status rejoin_tracker_notify(const rejoin_tracker *tracker, const char *e
  * In a job with `min`: the process that joins as this number (rejoin_join_as_task()) is about to be
  * ended, and no other one is started in its place. The ranks finish the version that they are in,
  * and go on without it; the event TaskReleased, of this number as `index`, says when nothing is lost
- * by its end. It may be ended before that, too: then what the others were in is done again, and no
- * replacement is waited for.
+ * by its end. That may never come (the world would be too small, say): end the process after a time
+ * of your own. Then what the others were in is done again, and no replacement is waited for.
  */
 rejoin_status rejoin_tracker_leaves(const rejoin_tracker *tracker, uint32_t number);
 

@@ -11,9 +11,10 @@ from .test_estimator import OnACluster, dying
 class Autologged(OnACluster):
     @classmethod
     def setUpClass(cls):
+        # Before the machine's own packages, some of which are too old for it.
+        sys.path.insert(0, str(ROOT / "build/python/mlflow"))
         super().setUpClass()
         os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"  # a database would need more packages
-        sys.path.append(str(ROOT / "build/python/mlflow"))
         import mlflow.pyspark.ml
 
         cls.mlflow = mlflow

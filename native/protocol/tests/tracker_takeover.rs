@@ -7,7 +7,7 @@ use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, 
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
-use support::takeover::{comes_back, former, second_life};
+use support::takeover::{address, comes_back, former, second_life};
 use support::*;
 
 #[test]
@@ -24,6 +24,23 @@ fn when_all_that_lived_are_there_again_a_view_of_the_new_life_goes_out_and_nobod
     desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
     let outputs = desk.stands(2, vec![stands(1, 1, at(4))], vec![checkpoint(3)]);
     assert!(failure(&outputs).is_none());
+}
+
+#[test]
+fn a_rank_that_had_joined_while_a_view_gathered_ranks_is_waited_for_though_that_view_does_not_say_so() {
+    let mut desk = second_life(3);
+    // All begin again: rank 0 had joined when the newest view was made, and rank 1 after it.
+    let mut view = former(9, &[Some(1), None::<u32>, None], &[3]);
+    view.slots[0].planned = false;
+    view.agents = vec![address(1), address(3)];
+    comes_back(&mut desk, 1, &view, vec![stands(0, 1, RankState::Fresh)]);
+    comes_back(&mut desk, 3, &view, Vec::new());
+    let outputs = comes_back(&mut desk, 2, &view, vec![stands(1, 1, RankState::Fresh)]);
+    assert_eq!(fenced(&outputs, 2), []);
+    let outputs = desk.pass_alive(5000, &[1, 2, 3]);
+    let made = views(&outputs, 1).into_iter().next().expect("a view of this life").clone();
+    assert_eq!([0, 1].map(|rank: usize| made.slots[rank].incarnation.map(|one| one.number)), [Some(1), Some(1)]);
+    assert_eq!(lost(&outputs), []);
 }
 
 #[test]

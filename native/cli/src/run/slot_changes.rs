@@ -89,6 +89,10 @@ impl Run<'_> {
 
     /// Asks a process to end, which may have something to put in order.
     pub(super) fn dismiss(&mut self, number: u32, attempt: u32) {
+        if self.is_ended() {
+            // It ends by itself.
+            return;
+        }
         if let Some(child) = self.running(number).filter(|child| child.attempt == attempt) {
             child.signal(Signal::TERM);
             self.after(self.options.grace, Due::Evict { rank: number, attempt });

@@ -115,8 +115,8 @@ public final class Tracker implements AutoCloseable {
    * In a job with {@link Settings#elastic}: the framework is about to end a task, for which it has
    * no other place. The ranks finish the version that they are in, and go on without its rank; the
    * event {@code TASK_RELEASED} says when nothing is lost by its end. That may never come (the
-   * world would be too small, say): end the task after a time of your own. Then what the others were
-   * in is done again, and no replacement is waited for.
+   * world would be too small, say): end the task after a time of your own. Then what the others
+   * were in is done again, and no replacement is waited for.
    *
    * @param index the task's number
    */

@@ -278,7 +278,11 @@ final class Moves {
             .filter(task -> left.add(task.number))
             .forEach(task -> steps.add(new Step(Action.LEAVE, task, 0, hasNoPlace())));
       }
-      next(going, spares, now, at).ifPresent(steps::add);
+      // The others go on without one that leaves; its place is not waited for any more.
+      going.removeIf(task -> left.contains(task.number));
+      if (!going.isEmpty()) {
+        next(going, spares, now, at).ifPresent(steps::add);
+      }
     }
     return steps;
   }

@@ -169,6 +169,9 @@ class MovesTest {
     assertTrue(steps.get(0).reason().contains("in 5000 ms no spare"), steps.get(0).reason());
     assertTrue(moves.hasLeft(11) && moves.hasLeft(12) && !moves.hasLeft(10));
     assertEquals(List.of(), decide(), "each once");
+    freeSlots = 2;
+    allEnter(8);
+    assertEquals(List.of(), decide(), "the world goes on without them");
   }
 
   @Test

@@ -89,7 +89,7 @@ class TrackerStateTest {
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(LIMIT_SECONDS);
     while (said(name).split(text, -1).length <= times) {
       assertTrue(System.nanoTime() < deadline, name + " never says " + text + ": " + said(name));
-      Thread.sleep(5);
+      Thread.sleep(5); // Between two looks; the deadline decides, not this.
     }
   }
 

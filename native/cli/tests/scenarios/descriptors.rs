@@ -1,21 +1,9 @@
 //! Processes that have no file descriptors left.
 
-use crate::digest;
 use crate::harness::{example, run, signal, until, Background};
-use crate::Ran;
+use crate::{digest, process, Ran};
 use rustix::process::{prlimit, Pid, Resource, Rlimit};
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// The process of a rank's last start.
-fn process(log: &Path, rank: u32) -> u32 {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let of_rank = format!("\"rank\":{rank},");
-    let mut starts = text.lines().filter(|line| line.contains("Started") && line.contains(&of_rank));
-    let line = starts.next_back().unwrap_or_else(|| panic!("rank {rank} was started: {text}"));
-    let digits = line.split_once("\"pid\":").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
-    digits.flatten().and_then(|digits| digits.parse().ok()).expect("a process id")
-}
 
 /// Sets how many descriptors another process may have, and gives what it might before. Those that it has stay.
 fn limit(process: u32, most: Option<u64>) -> Option<u64> {

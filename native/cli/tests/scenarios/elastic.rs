@@ -1,6 +1,7 @@
 //! Worlds that shrink: a rank that is killed for good, and the others that go on without it.
 
-use crate::{at, digest, example, run, survive_choosing, Ran};
+use crate::harness::{signal, until, Background};
+use crate::{at, digest, example, process, ran, run, survive_choosing, Ran};
 
 /// So many ranks that are not started again, of which at least `min` are to be left; each way in which bytes go.
 fn shrinks(world: u32, min: u32, rules: &[String], options: &[&str]) -> [Ran; 2] {
@@ -100,20 +101,27 @@ fn a_rank_that_is_started_again_in_time_is_the_same_rank_of_the_same_world() {
 #[test]
 fn the_tracker_dies_when_a_rank_is_gone_and_its_next_life_shrinks_the_world() {
     let alone = fixed(3);
-    let rules = [at(1, 2, 9), "rank=0,version=2,seqno=9,do=tracker:200ms".into()];
+    // Rank 0 comes to call 0 whatever becomes of rank 1, which dies some calls later.
+    let rules = [at(1, 2, 9), "rank=0,version=2,seqno=0,do=tracker:500ms".into()];
     for ran in shrinks(4, 2, &rules, &[]) {
         assert_eq!(digest(&ran.ended(0)), alone);
     }
 }
 
-/// Four ranks with own models, of which these are killed for good.
+/// Four ranks with own models, of which these are killed for good while rank 3 is frozen: the others wait for it, so
+/// that none of them waits for one that is dead already.
 fn shrinks_with_own(killed: &[u32], options: &[&str]) -> Ran {
-    let (program, rules) = (example("scenario"), killed.iter().map(|rank| at(*rank, 2, 9)).collect::<Vec<_>>());
-    let mut all = vec!["-n", "4", "--min", "2", "--elastic-timeout", "300ms"];
-    rules.iter().for_each(|rule| all.extend(["--kill", rule]));
-    all.extend(options);
-    all.extend(["--", &program, "4", "10000", "own", "again"]);
-    run(&all)
+    let (folder, program) = (tempfile::tempdir().expect("a folder"), example("scenario"));
+    let log = folder.path().join("events.jsonl");
+    let path = log.display().to_string();
+    let times = ["--elastic-timeout", "2s", "--lost-after", "40s", "--events", &path];
+    let rule = ["--kill", "rank=3,version=2,seqno=9,do=stop:1000s"];
+    let program = ["--", &program, "4", "10000", "own", "again"];
+    let run = Background::start(&[&["-n", "4", "--min", "2"], &times[..], &rule, options, &program].concat());
+    until("rank 3 is frozen", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("FaultFired")));
+    killed.iter().for_each(|rank| signal(process(&log, *rank), "KILL"));
+    signal(process(&log, 3), "CONT");
+    ran(run)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Worlds that grow: slots come and go in a file that a discovery script prints.
 
 use crate::harness::{example, finish, rejoin, until, Background, Ran};
-use crate::{at, digest};
+use crate::{at, digest, ran};
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -66,10 +66,8 @@ fn grows(world: u32, most: u32, slots: &Slots, options: &[&str], program: &[&str
 }
 
 /// Waits for the end; every version's sum is that of the world that has made it.
-fn ended(mut running: Background) -> Ran {
-    let status = running.status().code();
-    let err = std::fs::read_to_string(running.folder.path().join("err")).expect("text");
-    let ran = Ran { status, out: running.out(), err }.ended(0);
+fn ended(running: Background) -> Ran {
+    let ran = ran(running).ended(0);
     digest(&ran);
     let made: Vec<&str> = ran.out.lines().filter_map(|line| Some(line.split_once("made ")?.1)).collect();
     assert!(!made.is_empty(), "{}", ran.out);

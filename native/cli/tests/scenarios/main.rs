@@ -15,8 +15,8 @@ mod growing;
 mod programs;
 mod strangers;
 
-use harness::{example, run, Ran};
-use std::path::PathBuf;
+use harness::{example, run, Background, Ran};
+use std::path::{Path, PathBuf};
 
 /// Ten ranks of the scenario with these rules, each of which has to fire; they end well, with the undisturbed model.
 fn survive(rules: &[String]) -> Ran {
@@ -84,4 +84,21 @@ fn keep(log: &str) {
 /// `rank=R,version=V,seqno=S`.
 fn at(rank: u32, version: u32, seqno: u32) -> String {
     format!("rank={rank},version={version},seqno={seqno}")
+}
+
+/// The process of a rank's last start.
+fn process(log: &Path, rank: u32) -> u32 {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let of_rank = format!("\"rank\":{rank},");
+    let mut starts = text.lines().filter(|line| line.contains("Started") && line.contains(&of_rank));
+    let line = starts.next_back().unwrap_or_else(|| panic!("rank {rank} was started: {text}"));
+    let digits = line.split_once("\"pid\":").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
+    digits.flatten().and_then(|digits| digits.parse().ok()).expect("a process id")
+}
+
+/// The end of a run in the background.
+fn ran(mut run: Background) -> Ran {
+    let status = run.status().code();
+    let err = std::fs::read_to_string(run.folder.path().join("err")).expect("text");
+    Ran { status, out: run.out(), err }
 }

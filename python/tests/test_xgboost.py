@@ -149,6 +149,45 @@ class Hooked(Trained):
         self.goes_on_in_a_second_run("sampled")
 
 
+class UnderMpirun(Trained):
+    """A launcher that isn't ours: a tracker, and `mpirun`, whose tasks are `rejoin run --join`."""
+
+    version = "3.4.1"
+
+    def test_a_rank_that_dies_in_a_round_is_started_again_below_its_task_and_the_model_is_stocks(self):
+        rejoin = os.environ.get("REJOIN_COMMAND", "rejoin")
+        variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "ACT": "kill:1:7"}
+        environment = dict(os.environ, PYTHONPATH=self.path(), OMP_NUM_THREADS="1", **variables)
+        with tempfile.TemporaryDirectory() as folder:
+            join = os.path.join(folder, "join")
+            job = ["--job", "mpirun", "-n", str(WORLD), "--join", join, "--listen", "127.0.0.1"]
+            tracker = subprocess.Popen(
+                [rejoin, "tracker", *job],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            self.addCleanup(tracker.stdout.close)
+            self.addCleanup(tracker.wait)
+            self.addCleanup(tracker.kill)
+            for line in tracker.stdout:
+                if "join file" in line:
+                    break
+            else:
+                self.fail("the tracker has ended")
+            task = [rejoin, "run", "--join", join, "--rank", "auto", "--restart", "--timeout", "50s"]
+            ended = subprocess.run(
+                ["mpirun", "--oversubscribe", "-n", str(WORLD), *task, "--", sys.executable, str(PROGRAM), "sampled"],
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(ended.returncode, 0, f"\n{ended.stdout}\n{ended.stderr}")
+            self.assertEqual(tracker.wait(), 0)
+        self.assertEqual(ended.stderr.count("died (SIGKILL)"), 1, ended.stderr)
+        self.assertEqual(self.told(ended.stdout), self.stock_of("sampled"), ended.stderr)
+
+
 class LongRun(Trained):
     """Two deaths in each kind of training, and more."""
 

@@ -26,6 +26,9 @@ use std::time::Duration;
 pub struct Taken {
     /// The checkpoint that begins the next version.
     pub checkpoint: Checkpoint,
+    /// How many ranks take it, each with a model of its own if there are such. It is the member's world: by the time
+    /// that the version is written, the job's may be another one.
+    pub world: u32,
     /// The model that it stands for.
     pub model: Model,
     /// The model that only this rank has, beside it; and how long other processes may take until they hold it.
@@ -36,8 +39,8 @@ pub struct Taken {
 
 impl Taken {
     /// A model that all ranks have, and nothing beside it.
-    pub fn new(checkpoint: Checkpoint, model: impl Into<Model>) -> Taken {
-        Taken { checkpoint, model: model.into(), own: None, local: None }
+    pub fn new(checkpoint: Checkpoint, world: u32, model: impl Into<Model>) -> Taken {
+        Taken { checkpoint, world, model: model.into(), own: None, local: None }
     }
 }
 
@@ -212,7 +215,7 @@ impl Agent {
         taken: Taken,
         enter: impl FnOnce(&mut dyn FnMut()) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Taken { checkpoint, model, own, mut local } = taken;
+        let Taken { checkpoint, world, model, own, mut local } = taken;
         let store = |checkpoint: Checkpoint, model| match &model {
             // A rank that needs a common model without bytes knows it by its name.
             Model::Made(bytes) if bytes.is_empty() && checkpoint.owner.is_none() => Ok(()),
@@ -228,7 +231,7 @@ impl Agent {
             durable.push(own);
         }
         enter(&mut || self.entered(member, checkpoint, local.take()))?;
-        durable.into_iter().for_each(|taken| self.keep(member, taken));
+        durable.into_iter().for_each(|taken| self.keep(member, taken, world));
         Ok(())
     }
 
@@ -292,7 +295,7 @@ impl Agent {
 
     /// Has a stored checkpoint written to the durable store, if there is one and it is this version's turn, or it was
     /// asked for.
-    fn keep(&self, member: MemberId, checkpoint: Checkpoint) {
+    fn keep(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
         let version = checkpoint.version;
         if version == Version(0) {
             return; // the beginning, which no rank takes and nothing can go on from
@@ -300,7 +303,7 @@ impl Agent {
         let is_wanted = self.shared.wish().is_some_and(|wish| wish.makes_durable(version));
         let Some(writer) = self.writer.as_ref().filter(|writer| is_wanted || writer.wants(version)) else { return };
         let written = match self.shared.store.kept(&checkpoint) {
-            Some(kept) => writer.write(member, kept, self.shared.world()).map_err(|error| error.message),
+            Some(kept) => writer.write(member, kept, world).map_err(|error| error.message),
             None => Err("this process has it no more".into()),
         };
         if let Err(why) = written {

@@ -3,6 +3,7 @@
 mod world;
 
 use bytes::Bytes;
+use rejoin_agent::durable::{self, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Lineage, Rank, Version};
@@ -102,7 +103,7 @@ fn what_a_rank_takes_can_be_fetched_before_another_rank_can_learn_that_it_has_en
     let own = Checkpoint { owner: Some(member.rank), ..checkpoint(lineage, Version(1), 1, b"its own", false) };
     let taken = || Taken {
         own: Some((own, Bytes::from_static(b"its own"), LIMIT)),
-        ..Taken::new(common, Bytes::from_static(b"the model"))
+        ..Taken::new(common, 2, Bytes::from_static(b"the model"))
     };
     let is_refused = processes[0].agent.take(member, taken(), |_| {
         assert_eq!(processes[0].agent.held(&common).as_deref(), Some(&b"the model"[..]));
@@ -114,6 +115,25 @@ fn what_a_rank_takes_can_be_fetched_before_another_rank_can_learn_that_it_has_en
     processes[1].enter(started[1].0, lineage, 0, b"");
     let reported = world.event("a version is entered", |event| matches!(event, Event::VersionEntered { .. }));
     assert!(matches!(reported, Event::VersionEntered { rank: Rank(1), .. }), "{reported:?}");
+}
+
+#[test]
+fn a_durable_version_says_how_many_ranks_took_it_though_the_job_has_another_world_when_it_is_written() {
+    let (world, folder) = (World::new(1), tempfile::tempdir().unwrap());
+    let process = world.durable_process("0", folder.path());
+    let (member, lineage, ..) = process.join(0, 0);
+    let common = checkpoint(lineage, Version(1), 1, b"the model", false);
+    let taken = Taken::new(common, 2, Bytes::from_static(b"the model"));
+    process
+        .agent
+        .take(member, taken, |entered| {
+            entered();
+            Ok(())
+        })
+        .unwrap();
+    world.event("it is written", |event| matches!(event, Event::DurableWritten { .. }));
+    let found = durable::file::list(&LocalFolder(folder.path().into()), world.job).unwrap();
+    assert_eq!(found.iter().map(|found| found.world).collect::<Vec<_>>(), [2]);
 }
 
 #[test]

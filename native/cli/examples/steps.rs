@@ -30,8 +30,8 @@ fn train() -> Result<(), Error> {
     let launched = Launched::from_environment()?;
     let agent = Agent::start(launched.agent, Planes::default())?;
     let limit = Duration::from_secs(60);
-    let (start, bytes) = match agent.join(launched.rank, launched.attempt, "steps".into(), limit)? {
-        Joined::Start { start, bytes, .. } => (start, bytes),
+    let (start, world, bytes) = match agent.join(launched.rank, launched.attempt, "steps".into(), limit)? {
+        Joined::Start { start, world, bytes } => (start, world, bytes),
         Joined::Over { digest } => {
             println!("digest {digest:032x} (the job was over)");
             return Ok(());
@@ -45,7 +45,7 @@ fn train() -> Result<(), Error> {
     for version in start.version.0..=versions {
         let bytes = if version == 0 { Bytes::new() } else { model(version, length) };
         let taken = checkpoint(start.lineage, Version(version), version, &bytes, version == versions);
-        agent.take(member, Taken::new(taken, bytes), entered)?;
+        agent.take(member, Taken::new(taken, world, bytes), entered)?;
         if let Some(error) = agent.failure(member) {
             return Err(error);
         }

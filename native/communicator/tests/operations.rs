@@ -97,7 +97,7 @@ impl Trainer {
         let model = Bytes::copy_from_slice(&self.model);
         let round = 2 * version;
         let taken = checkpoint(self.start.lineage, Version(version), round, &model, false);
-        self.process.agent.take(self.member, Taken::new(taken, model), |entered| {
+        self.process.agent.take(self.member, Taken::new(taken, 0, model), |entered| {
             self.operations.enter(Version(version), round)?;
             entered();
             Ok(())

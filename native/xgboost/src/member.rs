@@ -143,7 +143,7 @@ impl Member {
             );
             return Err(Error::new(Code::Mismatch, text));
         }
-        let taken = Taken { local, ..Taken::new(checkpoint, bytes) };
+        let taken = Taken { local, ..Taken::new(checkpoint, self.world(), bytes) };
         let entered = self.process.plane.take(&self.process.agent, id, taken);
         entered.map_err(|error| self.better(error))
     }

@@ -155,7 +155,7 @@ impl Process {
         let boundary = |round: u32, model: &[u8]| {
             let model = Bytes::copy_from_slice(model);
             let taken = checkpoint(start.lineage, Version(round), round, &model, round == ROUNDS);
-            let taken = Taken::new(taken, model);
+            let taken = Taken::new(taken, 0, model);
             self.plane.take(&self.agent, member, taken).map_err(|error| error.to_string())
         };
         // It fails for a rank that a rule fires at as soon as it has entered boot.

@@ -220,7 +220,7 @@ impl Control {
             HostOutput::Close { reason } => self.over = Some(reason),
         }
         if let Some(view) = self.host.view() {
-            self.shared.view_is(view.generation, view.world(), view.vacant());
+            self.shared.view_is(view.generation, view.vacant());
         }
         self.shared.result_is_wanted(self.host.wants_result());
     }

@@ -120,7 +120,6 @@ impl Command {
 
 struct Known {
     generation: Generation,
-    world: u32,
     tracker: String,
     since: Instant,
     vacant: Vec<Rank>,
@@ -157,7 +156,6 @@ impl Shared {
         let (sender, receiver) = unbounded();
         let known = Known {
             generation: Generation::default(),
-            world: 0,
             tracker: "not reached yet".into(),
             since: Instant::now(),
             vacant: Vec::new(),
@@ -264,14 +262,9 @@ impl Shared {
         }
     }
 
-    pub(crate) fn view_is(&self, generation: Generation, world: u32, vacant: Vec<Rank>) {
+    pub(crate) fn view_is(&self, generation: Generation, vacant: Vec<Rank>) {
         let mut known = self.known.lock();
-        (known.generation, known.world, known.vacant) = (generation, world, vacant);
-    }
-
-    /// The number of ranks; 0 before the first view.
-    pub(crate) fn world(&self) -> u32 {
-        self.known.lock().world
+        (known.generation, known.vacant) = (generation, vacant);
     }
 
     pub(crate) fn checkpoint_is_wanted(&self, wish: CheckpointWish) {

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
+use rejoin_agent::durable::Durable;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
@@ -20,6 +21,7 @@ use rejoin_agent::{
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,6 +125,11 @@ impl DataPlane for TestPlane {
     }
 }
 
+fn planes() -> (TestPlane, Planes) {
+    let plane = TestPlane::default();
+    (plane.clone(), Planes { channels: Some(Arc::new(plane)), ..Planes::default() })
+}
+
 /// One job.
 pub struct World {
     pub tracker: TrackerServer,
@@ -176,8 +183,21 @@ impl World {
     }
 
     pub fn process_with(&self, executor: &str, secret: Secret, tracker: SocketAddr, tracker_millis: u64) -> Process {
-        let plane = TestPlane::default();
-        let config = AgentConfig {
+        let config = self.config(executor, secret, tracker, tracker_millis);
+        let (plane, planes) = planes();
+        Process { agent: Agent::start(config, planes).unwrap(), plane }
+    }
+
+    /// A process that writes each version to this folder.
+    pub fn durable_process(&self, executor: &str, folder: &Path) -> Process {
+        let config = self.config(executor, self.secret.clone(), self.tracker.address(), 5_000);
+        let (plane, planes) = planes();
+        let durable = Some(Durable::at(folder, 1));
+        Process { agent: Agent::start_keeping(config, planes, durable, 2).unwrap(), plane }
+    }
+
+    fn config(&self, executor: &str, secret: Secret, tracker: SocketAddr, tracker_millis: u64) -> AgentConfig {
+        AgentConfig {
             job: self.job,
             secret,
             encrypt: false,
@@ -188,9 +208,7 @@ impl World {
             tracker,
             join_file: None,
             tracker_millis,
-        };
-        let planes = Planes { channels: Some(Arc::new(plane.clone())), ..Planes::default() };
-        Process { agent: Agent::start(config, planes).unwrap(), plane }
+        }
     }
 
     /// Waits for an event, keeping those before it.
@@ -238,7 +256,7 @@ impl Process {
             entered();
             Ok(())
         };
-        self.agent.take(member, Taken::new(checkpoint, model), entered).unwrap();
+        self.agent.take(member, Taken::new(checkpoint, 0, model), entered).unwrap();
     }
 
     pub fn finish(&self, member: MemberId, model: &[u8], result: Option<&'static [u8]>) -> Result<u128, Error> {

@@ -63,7 +63,7 @@ impl Communicator {
         let length = model.len();
         self.calls.log.step(self.member(), self.version(), format_args!("checkpoint({length} bytes)"));
         let (taken, model) = self.copied(model)?;
-        self.take(Taken::new(taken, model))
+        self.take(Taken::new(taken, self.world(), model))
     }
 
     /// The same without its bytes: `supplier` makes them when they are needed: by a rank
@@ -106,7 +106,8 @@ impl Communicator {
                 Err(_) => FirstLazy::Looked,
             };
         }
-        self.take(Taken::new(lazy_checkpoint(self.start.lineage, next, next.0), Model::Lazy(supplier)))
+        let taken = lazy_checkpoint(self.start.lineage, next, next.0);
+        self.take(Taken::new(taken, self.world(), Model::Lazy(supplier)))
     }
 
     /// The same with a model that only this rank has, beside the one that all have. It is held by
@@ -134,7 +135,7 @@ impl Communicator {
         let ((taken, model), (mine, bytes)) = (self.copied(model)?, self.copied(own)?);
         let mine = Checkpoint { owner: Some(self.rank()), ..mine };
         let own = Some((mine, bytes, self.limits.call));
-        self.take(Taken { own, ..Taken::new(Checkpoint { has_own: true, ..taken }, model) })
+        self.take(Taken { own, ..Taken::new(Checkpoint { has_own: true, ..taken }, self.world(), model) })
     }
 
     /// The own model of the version that this incarnation starts from; `None` where none was taken, and for a rank that

@@ -64,7 +64,7 @@ fn a_process_that_vanishes_is_lost_and_its_rank_comes_back_elsewhere_with_the_su
 #[test]
 fn a_job_begins_from_a_model_that_was_handed_to_some_of_its_processes_and_its_ranks_survive_as_ever() {
     let handed = checkpoint(Lineage(0), Version(4), 4, b"an earlier model", false);
-    let start = JobStart::HandedOver(Origin { checkpoint: handed, lineage: Lineage(1) });
+    let start = JobStart::HandedOver(Origin { checkpoint: handed, lineage: Lineage(1), world: 0 });
     let world = World::with(2, |rules| rules.start = start);
     let mut processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
     processes[0].agent.hand_over(handed, Bytes::from_static(b"an earlier model")).unwrap();

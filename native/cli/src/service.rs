@@ -116,7 +116,8 @@ fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer
     let (name, world, max) = (service.name.clone(), service.world, service.elastic.map(|elastic| elastic.max));
     let mut life = TrackerLife::begin(&service.join, JobTerms { name, world, max, durable })?;
     let (job, is_later) = (life.join.job, life.is_later());
-    let open = |wanted| Store::open(wanted, world, job, is_later);
+    let fixed = Some(world).filter(|_| service.elastic.is_none());
+    let open = |wanted| Store::open(wanted, fixed, job, is_later);
     let mut store = service.durable.as_ref().map(open).transpose()?;
     if is_later {
         say(&format!(

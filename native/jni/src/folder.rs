@@ -48,7 +48,7 @@ pub(crate) fn resumed(
     env: &mut Env<'_>,
     settings: &mut Settings,
     folder: &JObject<'_>,
-    world: u32,
+    world: Option<u32>,
 ) -> Result<Option<JobStart>, Failure> {
     if folder.is_null() {
         return Ok(None);

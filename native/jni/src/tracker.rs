@@ -157,7 +157,8 @@ pub(crate) fn open<'l>(
     let mut text = |key| settings.or(key, "a text", String::new());
     let (name, folder, faults) = (text("name")?, text("events")?, text("faults")?);
     let mut config = config(&mut settings, &faults, secret(env, &key)?)?;
-    if let Some(start) = folder::resumed(env, &mut settings, &durable, config.rules.world)? {
+    let fixed = Some(config.rules.world).filter(|_| config.rules.elastic.is_none());
+    if let Some(start) = folder::resumed(env, &mut settings, &durable, fixed)? {
         config.rules.start = start;
     }
     let state = settings.optional::<PathBuf>("state", "a folder")?;

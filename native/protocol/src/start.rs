@@ -1,7 +1,8 @@
 //! How a job begins.
 
 use crate::error::{Code, Error};
-use crate::ids::{Checkpoint, Lineage, Version};
+use crate::former::FormerWorlds;
+use crate::ids::{Checkpoint, Lineage, Rank, Version};
 use crate::message::LINEAGES_LIMIT;
 use crate::plan::Chain;
 use alloc::format;
@@ -29,6 +30,9 @@ pub struct Origin {
     /// A lineage after those of all checkpoints that the earlier job has left, so that none of them
     /// is taken for one of this job.
     pub lineage: Lineage,
+    /// How many ranks have taken it; 0 where that isn't known. An elastic job may begin with more or fewer: own models
+    /// of ranks that there are no more are given to the others.
+    pub world: u32,
 }
 
 impl JobStart {
@@ -54,11 +58,23 @@ impl JobStart {
 
     /// The line of lineages that is trained on.
     pub(crate) fn chain(&self) -> Chain {
-        let Some(Origin { checkpoint, lineage }) = self.origin() else { return Chain::default() };
+        let Some(Origin { checkpoint, lineage, .. }) = self.origin() else { return Chain::default() };
         // Which of the line's checkpoints were taken before that lineage is of no use.
         let mut branches: Vec<Version> = (0..checkpoint.lineage.0).map(|_| Version(0)).collect();
         branches.resize(lineage.0 as usize, checkpoint.version);
         Chain::of(branches)
+    }
+
+    /// The world that has taken the own models of what a job of so many ranks begins with, if it was another one.
+    pub(crate) fn former_worlds(&self, world: u32) -> FormerWorlds {
+        let mut former = FormerWorlds::default();
+        if let Some(Origin { checkpoint, lineage, world: took }) = self.origin() {
+            if checkpoint.has_own && ![0, world].contains(took) {
+                let ranks: Vec<Option<Rank>> = (0..*took).map(|rank| (rank < world).then_some(Rank(rank))).collect();
+                former.resized(Lineage(lineage.0 - 1), &ranks);
+            }
+        }
+        former
     }
 
     /// Whether an agent holds what it says: nothing counts that has the name of what the job starts
@@ -99,13 +115,13 @@ impl JobStart {
         let (lineage, round) = (Lineage(0), version.0);
         let checkpoint =
             Checkpoint { lineage, version, owner: None, has_own: false, round, length: 0, digest, complete: false };
-        JobStart::HandedOver(Origin { checkpoint, lineage: Lineage(1) })
+        JobStart::HandedOver(Origin { checkpoint, lineage: Lineage(1), world: 0 })
     }
 
     /// # Errors
     /// `BadArgument` for what no job can begin with.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let Some(Origin { checkpoint, lineage }) = self.origin() else { return Ok(()) };
+        let Some(Origin { checkpoint, lineage, .. }) = self.origin() else { return Ok(()) };
         let is_a_model = checkpoint.version > Version(0) && checkpoint.owner.is_none() && checkpoint.is_made();
         if is_a_model && checkpoint.lineage < *lineage && (lineage.0 as usize) < LINEAGES_LIMIT {
             return Ok(());

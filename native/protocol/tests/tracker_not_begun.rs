@@ -161,7 +161,7 @@ fn a_view_that_said_that_the_job_may_have_begun_still_says_so_when_it_is_told_ag
 
 #[test]
 fn the_first_view_of_a_job_that_is_resumed_says_that_it_has_begun() {
-    let origin = Origin { checkpoint: checkpoint(6), lineage: Lineage(1) };
+    let origin = Origin { checkpoint: checkpoint(6), lineage: Lineage(1), world: 0 };
     let mut desk = Desk::with(TrackerConfig { start: JobStart::Durable(origin), ..config(1) });
     desk.register(1);
     assert!(views(&desk.joins(1, 0, attempt(0)), 1)[0].has_begun);

@@ -21,7 +21,7 @@ fn of(lineage: u32, version: u32) -> Checkpoint {
 }
 
 fn origin() -> Origin {
-    Origin { checkpoint: of(1, 5), lineage: Lineage(3) }
+    Origin { checkpoint: of(1, 5), lineage: Lineage(3), world: 0 }
 }
 
 /// The only rank of a job joins at an agent that holds something, and was handed something.
@@ -107,7 +107,7 @@ fn what_an_agent_is_handed_in_a_job_that_has_begun_does_not_count_and_does_no_ha
 
 #[test]
 fn a_job_does_not_begin_with_what_no_earlier_one_can_have_left() {
-    let good = Origin { checkpoint: checkpoint(5), lineage: Lineage(1) };
+    let good = Origin { checkpoint: checkpoint(5), lineage: Lineage(1), world: 0 };
     let with = |checkpoint| Origin { checkpoint, ..good };
     for origin in [
         Origin { lineage: Lineage(0), ..good },

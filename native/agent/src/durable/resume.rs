@@ -9,14 +9,15 @@ use rejoin_protocol::start::Origin;
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 
-/// The newest version in a folder that is whole, for `world` ranks to start from. Its files are
-/// read to their ends; what is damaged is reported and passed over. `None` when there is none.
+/// The newest version in a folder that is whole, for `world` ranks to start from (`None`: any number of them, as in an
+/// elastic job). Its files are read to their ends; what is damaged is reported and passed over. `None` when there is
+/// none.
 ///
 /// # Errors
 /// `Io` when the folder or a file can't be read, and `OutOfSpace` when there is no memory for one:
 /// it may be whole all the same, and is not passed over; `BadArgument` when it was taken by another number of ranks,
 /// each with a model of its own.
-pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option<Origin>, Error> {
+pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Result<Option<Origin>, Error> {
     let found = file::list(folder, identity)?;
     let Some(last) = found.iter().map(|found| found.checkpoint.lineage).max() else { return Ok(None) };
     let mut there: BTreeSet<CheckpointName> = BTreeSet::new();
@@ -31,24 +32,25 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option
         let owners = found.iter().filter(of_version).filter_map(|other| other.checkpoint.owner);
         match common.world {
             // Where the header doesn't say, there were as many as have files, at least.
-            0 => owners.map(|owner| owner.0 + 1).max().unwrap_or(0).max(world),
+            0 => owners.map(|owner| owner.0 + 1).max().unwrap_or(0).max(world.unwrap_or(0)),
             ranks => ranks,
         }
     };
     let is_whole = |found: &&Found| is_there(&found.checkpoint) && is_whole(&found.checkpoint, took(found), is_there);
     let Some(whole) = found.iter().rev().find(is_whole) else { return Ok(None) };
     let Checkpoint { version, has_own, .. } = whole.checkpoint;
-    if has_own && took(whole) != world {
+    let took = took(whole);
+    if let Some(world) = world.filter(|world| has_own && took != *world) {
         return Err(Error::new(
             Code::BadArgument,
             format!(
-                "version {version} in {folder} was taken by {} ranks, each with a model of its own; {world} ranks \
-                 can't go on from it. Start as many as before, or begin anew under another name",
-                took(whole)
+                "version {version} in {folder} was taken by {took} ranks, each with a model of its own; {world} ranks \
+                 can't go on from it. Start as many as before, or an elastic job (min), whose ranks are given the \
+                 models of those that it has no more; or begin anew under another name"
             ),
         ));
     }
-    Ok(Some(Origin { checkpoint: whole.checkpoint, lineage: Lineage(last.0 + 1) }))
+    Ok(Some(Origin { checkpoint: whole.checkpoint, lineage: Lineage(last.0 + 1), world: took }))
 }
 
 /// How many checkpoints of other jobs are in a folder.
@@ -114,8 +116,8 @@ mod tests {
     }
 
     fn found(folder: &Path, world: u32) -> Option<(u32, u32, u32)> {
-        let origin = newest(&at(folder), super::super::identity(NAME), world).unwrap();
-        origin.map(|Origin { checkpoint, lineage }| (checkpoint.lineage.0, checkpoint.version.0, lineage.0))
+        let origin = newest(&at(folder), super::super::identity(NAME), Some(world)).unwrap();
+        origin.map(|Origin { checkpoint, lineage, .. }| (checkpoint.lineage.0, checkpoint.version.0, lineage.0))
     }
 
     #[test]
@@ -175,7 +177,7 @@ mod tests {
     fn a_file_that_cannot_be_read_now_is_not_taken_for_a_damaged_one() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 3, None, false);
-        let error = newest(&OutOfReach(at(folder.path())), super::super::identity(NAME), 2).unwrap_err();
+        let error = newest(&OutOfReach(at(folder.path())), super::super::identity(NAME), Some(2)).unwrap_err();
         assert_eq!(error.code, Code::Io);
         assert!(error.message.contains("no datanode has the block"), "{error}");
     }
@@ -193,8 +195,10 @@ mod tests {
             (0..3).for_each(|rank| write(6, Some(rank)));
             (0..2).for_each(|rank| write(7, Some(rank)));
             assert_eq!(found(folder.path(), 3), Some((0, 6, 1)));
+            let by_any = newest(&at(folder.path()), super::super::identity(NAME), None).unwrap().unwrap();
+            assert_eq!((by_any.checkpoint.version, by_any.world), (Version(6), 3), "an elastic job goes on");
             for world in [1, 2, 4] {
-                let error = newest(&at(folder.path()), super::super::identity(NAME), world).unwrap_err();
+                let error = newest(&at(folder.path()), super::super::identity(NAME), Some(world)).unwrap_err();
                 assert_eq!(error.code, Code::BadArgument);
                 for text in ["version 6", "taken by 3 ranks", &format!("{world} ranks can't go on")] {
                     assert!(error.message.contains(text), "{error}");
@@ -215,7 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 3, None, false);
         let other = super::super::identity("another");
-        assert_eq!(newest(&at(folder.path()), other, 1).unwrap(), None);
+        assert_eq!(newest(&at(folder.path()), other, Some(1)).unwrap(), None);
         assert_eq!(others(&at(folder.path()), other).unwrap(), 1);
         assert_eq!(others(&at(folder.path()), super::super::identity(NAME)).unwrap(), 0);
     }

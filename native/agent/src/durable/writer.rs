@@ -141,8 +141,9 @@ fn tidy(durable: &Durable, job: JobId, world: u32) {
     let Ok(found) = file::list(&*durable.folder, job) else { return };
     let there: BTreeSet<_> = found.iter().map(|found| found.checkpoint.name()).collect();
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
-    let is_whole = |checkpoint: &&Checkpoint| is_whole(checkpoint, world, is_there);
-    let whole: Vec<_> = found.iter().map(|found| &found.checkpoint).filter(is_whole).collect();
+    let took = |found: &Found| if found.world == 0 { world } else { found.world };
+    let is_whole = |found: &&Found| is_whole(&found.checkpoint, took(found), is_there);
+    let whole: Vec<_> = found.iter().filter(is_whole).map(|found| &found.checkpoint).collect();
     let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
     for Found { checkpoint, name, .. } in &found {
         if (checkpoint.lineage, checkpoint.version) < oldest_kept {

@@ -107,7 +107,8 @@ pub fn is_here(place: &DurablePlace, job: JobId) -> Result<(), Error> {
 pub struct Store {
     folder: LocalFolder,
     place: DurablePlace,
-    world: u32,
+    /// The number of ranks that can go on from what is there; `None`: any, in an elastic job.
+    world: Option<u32>,
     is_resuming: bool,
     has_name: bool,
     /// Nobody else has this job on this folder; the lock goes with the file. `None`: the life before still has it.
@@ -115,12 +116,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Looks at the folder, for a job with this number.
+    /// Looks at the folder, for a job with this number, of so many ranks (`None`: it is elastic).
     ///
     /// # Errors
     /// `BadArgument` when checkpoints of the name are there and nothing is said of them, unless another life of the
     /// tracker was there before, or when another job of the name is at work; `Io` when the folder can't be used.
-    pub fn open(wanted: &Wanted, world: u32, job: JobId, is_later_life: bool) -> Result<Store, Error> {
+    pub fn open(wanted: &Wanted, world: Option<u32>, job: JobId, is_later_life: bool) -> Result<Store, Error> {
         let place = wanted.place(job)?;
         let name = wanted.name.as_deref();
         let (folder, is_resuming) = (LocalFolder(place.folder.clone()), wanted.resume || is_later_life);

@@ -55,7 +55,8 @@ impl Ready {
         let own_address = options.own_address(goes_elsewhere);
         let (job, secret) = (JobId::random()?, Secret::random()?);
         let wanted = options.durable();
-        let store = wanted.map(|wanted| Store::open(&wanted, options.world, job, false)).transpose()?;
+        let fixed = Some(options.world).filter(|_| options.min.is_none());
+        let store = wanted.map(|wanted| Store::open(&wanted, fixed, job, false)).transpose()?;
         let durable = store.as_ref().map(|store| store.place().clone());
         let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
         for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {

@@ -2,6 +2,7 @@
 
 use crate::harness::{signal, until, Background};
 use crate::{at, digest, example, process, ran, run, survive_choosing, Ran};
+use std::path::Path;
 
 /// So many ranks that are not started again, of which at least `min` are to be left; each way in which bytes go.
 fn shrinks(world: u32, min: u32, rules: &[String], options: &[&str]) -> [Ran; 2] {
@@ -151,4 +152,35 @@ fn an_own_model_of_which_no_copy_is_left_ends_the_run_with_whose_unless_it_may_b
     for line in ["lacks the own model of rank 1 of 4 as of version 2", "is given the own model of rank 2 of 4"] {
         assert_eq!(ran.out.matches(line).count(), 1, "{}", ran.out);
     }
+}
+
+/// A life of a job with own models that goes on from what is durable, in a world of so many ranks: it ends when the
+/// worlds of all lives have had these sizes.
+fn life(folder: &Path, world: u32, sizes: &[&str]) -> Background {
+    let (world, text) = (world.to_string(), |name: &str| folder.join(name).display().to_string());
+    let (durable, log) = (text("durable"), text(&format!("{world}.jsonl")));
+    let job = ["--job", "m", "--durable", &durable, "--durable-every", "1", "--resume", "--events", &log];
+    let program = ["--", "env", "ELASTIC_OWN=1", &example("elastic")];
+    Background::start(&[&["-n", &world, "--min", "2"], &job[..], &program, sizes].concat())
+}
+
+#[test]
+fn a_later_job_of_another_world_goes_on_from_durable_versions_and_gives_out_the_own_models_of_ranks_it_lacks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("durable")).expect("room for a folder");
+    // No world has nine ranks: each of these lives is killed, with all its ranks.
+    for (world, sizes, given) in [(4, &["4", "9"][..], 0), (3, &["4", "3", "9"], 1), (5, &["4", "3", "5", "9"], 0)] {
+        let mut run = life(folder.path(), world, sizes);
+        run.printed(&format!("reached {}", sizes.len() - 1), world as usize);
+        let log = folder.path().join(format!("{world}.jsonl"));
+        let written = || std::fs::read_to_string(&log).unwrap_or_default().matches("DurableWritten").count();
+        until("some versions are durable", || written() > 4 * (world as usize + 1));
+        run.signal("KILL");
+        run.status();
+        assert_eq!(run.out().matches("is given the own model of rank").count(), given, "{}", run.out());
+    }
+    let last = ran(life(folder.path(), 2, &["4", "3", "5", "2"])).ended(0);
+    // The program ends with an error unless each part is at one rank.
+    assert_eq!(last.out.matches("is given the own model of rank").count(), 3, "{}", last.out);
+    digest(&last);
 }

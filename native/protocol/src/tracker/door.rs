@@ -177,16 +177,16 @@ impl Tracker {
 
     fn check_collective_id(&self, rank: Rank) -> Checked {
         // Of an elastic job also what was in a larger world.
-        match rank.0 < self.most_ranks() {
+        match rank.0 < self.most_ranks_ever() {
             true => Ok(()),
-            false => Err(format!("something of rank {rank}, but there are {} ranks", self.most_ranks())),
+            false => Err(format!("something of rank {rank}, but there are {} ranks", self.most_ranks_ever())),
         }
     }
 
     fn check_count(&self, of: &str, count: usize) -> Checked {
-        match count <= self.most_ranks() as usize {
+        match count <= self.most_ranks_ever() as usize {
             true => Ok(()),
-            false => Err(format!("{count} {of} at once, but there are {} ranks", self.most_ranks())),
+            false => Err(format!("{count} {of} at once, but there are {} ranks", self.most_ranks_ever())),
         }
     }
 }

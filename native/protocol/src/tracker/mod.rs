@@ -298,7 +298,11 @@ impl Tracker {
             // A former life may have resized it a moment ago.
             resized: (config.epoch > 1).then_some(now),
             resizes: 0,
-            former: FormerWorlds::default(),
+            former: if config.elastic.is_some() {
+                config.start.former_worlds(config.world)
+            } else {
+                Default::default()
+            },
             knows_nothing: false,
             wish: None,
             over: None,

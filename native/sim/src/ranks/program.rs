@@ -243,7 +243,7 @@ impl Program {
     /// What an earlier run of it has left behind: this version, which it took in one lineage, when
     /// all its lineages are before another.
     pub fn origin(&self, version: Version, taken: Lineage, lineage: Lineage) -> Origin {
-        Origin { checkpoint: checkpoint(taken, version, self.model(version), false), lineage }
+        Origin { checkpoint: checkpoint(taken, version, self.model(version), false), lineage, world: 0 }
     }
 
     /// The version whose model is the job's.

@@ -307,8 +307,9 @@ public final class Tracker implements AutoCloseable {
     /**
      * The job begins with the newest whole checkpoint of that name which an earlier job has
      * written, and from nothing if there is none. Its agents must be given the same folder and
-     * name, and it needs as many ranks as the earlier one. {@link Tracker#open} throws IO when the
-     * folder can't be read.
+     * name. Where each rank has a model of its own, a job that isn't elastic needs as many ranks as
+     * the earlier one. {@link Tracker#open} throws IO when the folder can't be read, and
+     * BAD_ARGUMENT for another number of ranks.
      *
      * @param durable with a name ({@link DurableCheckpoints#named})
      * @throws RejoinException BAD_ARGUMENT for one without a name

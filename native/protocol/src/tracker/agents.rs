@@ -177,6 +177,9 @@ impl Tracker {
             return;
         }
         record.link = None;
+        if record.lost {
+            record.held.clear();
+        }
         if record.lost || self.over.is_some() {
             return;
         }
@@ -261,7 +264,12 @@ impl Tracker {
         let Some(record) = self.agents.get_mut(&agent).filter(|record| record.counts()) else { return };
         record.lost = true;
         record.broken = None;
-        let (executor, held) = (record.executor.clone(), core::mem::take(&mut record.held));
+        // One that is silent may speak again, and has it then: the worlds that made it are to be known still.
+        let held = match record.link {
+            Some(_) => record.held.clone(),
+            None => core::mem::take(&mut record.held),
+        };
+        let executor = record.executor.clone();
         let at = self.clock(self.now);
         self.losses.gone(&at, &executor, &held, reason);
         self.planned.missing_reports.remove(&agent);

@@ -231,11 +231,13 @@ impl Tracker {
         }
     }
 
-    /// Worlds of which no version is held any more: none will be begun from.
+    /// Worlds of which no version is held any more: none will be begun from. Where nobody is there to say, one may
+    /// come that finds a version in the durable store.
     fn forget_former_worlds(&mut self) {
         let held = self.agents.values().flat_map(|agent| &agent.held).filter(|held| self.chain.has(held));
-        let oldest = held.map(|held| held.lineage).min().unwrap_or(self.chain.lineage());
-        self.former.forget_before(oldest);
+        if let Some(oldest) = held.map(|held| held.lineage).min() {
+            self.former.forget_before(oldest);
+        }
     }
 
     /// For an incarnation of a former world.

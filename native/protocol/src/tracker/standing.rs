@@ -388,7 +388,10 @@ impl Tracker {
                 && (comes_back || !self.knew_the_end(slot))
         });
         let open = open.map(|(rank, slot)| {
-            let has_ended = self.standings.tries.get(&Task(rank.0)).is_some_and(|own| own.is_gone);
+            let own = Task(rank.0);
+            // One that leaves takes no rank any more.
+            let has_ended = self.standings.tries.get(&own).is_some_and(|own| own.is_gone)
+                || self.standings.tasks.get(&own).is_some_and(|own| own.leaves);
             let was_taken = slot.incarnation.is_some();
             let because = match has_ended && !was_taken {
                 true => "its own task ended before it had joined".into(),

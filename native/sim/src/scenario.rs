@@ -423,7 +423,24 @@ impl Scenario {
         if let Some(elastic) = this.elastic.as_mut() {
             elastic.own_may_be_lost = rng.u32(0..4) == 0;
         }
-        this
+        this.goes_on(seed)
+    }
+
+    /// Every fifth of those jobs goes on from a durable version, which another number of ranks may have taken.
+    fn goes_on(mut self, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x0d07_4b1e);
+        let program = &self.job.program;
+        let most = program.end().0.max(program.versions() - 1);
+        if most < 2 || rng.u32(0..5) > 0 {
+            return self;
+        }
+        let (before, after) = (rng.u32(0..2), rng.u32(1..3));
+        let mut origin = program.origin(Version(rng.u32(1..most)), Lineage(before), Lineage(before + after));
+        (origin.checkpoint.has_own, origin.world) = (self.job.has_own, rng.u32(1..=7));
+        self.start = JobStart::Durable(origin);
+        // A later life of the tracker would look into the folder again, where this one's versions are not.
+        self.faults.retain(|(_, fault)| !matches!(fault, Fault::KillTracker(_)));
+        self
     }
 
     /// Two of three of those worlds grow: slots come, alone and together, whatever else goes wrong then. In one of four

@@ -6,6 +6,7 @@ use crate::ranks::own_model;
 use rejoin_protocol::former::Former;
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
+use rejoin_protocol::start::Origin;
 use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "OwnModels";
@@ -27,6 +28,13 @@ fn violated(text: String) -> Checked {
 impl OwnModels {
     pub(crate) fn new(may_be_lost: bool) -> Self {
         OwnModels { may_be_lost, worlds: BTreeMap::new(), begun: BTreeMap::new() }
+    }
+
+    /// With what the job begins with.
+    pub(crate) fn from(mut self, origin: &Origin) -> Self {
+        let Origin { checkpoint, world, .. } = origin;
+        self.worlds.extend(checkpoint.has_own.then_some(((checkpoint.lineage, checkpoint.version), *world)));
+        self
     }
 
     /// A rank has taken this, in a world of so many.

@@ -5,8 +5,9 @@
 
 use super::{Checked, Violation};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Lineage, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};
 use rejoin_protocol::resize::Elastic;
+use rejoin_protocol::start::Origin;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -35,6 +36,13 @@ impl Worlds {
         };
         let (of, resized, models) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Worlds { bounds, interval_millis, most_resizes, resized, of, models, entered: None }
+    }
+
+    /// With what the job begins with.
+    pub(crate) fn from(mut self, origin: &Origin) -> Self {
+        let Checkpoint { lineage, version, digest, .. } = origin.checkpoint;
+        self.models.insert((lineage, version), digest);
+        self
     }
 
     /// A life of the tracker says what becomes of the ranks of a world, and how many there are then. So many of those

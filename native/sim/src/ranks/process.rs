@@ -197,9 +197,13 @@ impl Process {
             Input::End(id) => self.report(id, Report::Left { failure: None }),
             Input::Given(start) => {
                 let held = start.origin().map(|origin| origin.checkpoint);
-                self.store.extend(held.map(|held| (held.name(), held)));
+                let owners = start.origin().filter(|origin| origin.checkpoint.has_own).map_or(0, |origin| origin.world);
+                let own = held.into_iter().flat_map(|held| (0..owners).map(move |owner| own_model(&held, Rank(owner))));
+                let all: Vec<Checkpoint> = held.into_iter().chain(own).collect();
+                self.store.extend(all.iter().map(|held| (held.name(), *held)));
                 let is_durable = matches!(start, JobStart::Durable(_));
-                self.commands.extend(held.map(if is_durable { HostInput::Durable } else { HostInput::HandedOver }));
+                let input = if is_durable { HostInput::Durable } else { HostInput::HandedOver };
+                self.commands.extend(all.into_iter().map(input));
             }
             Input::Kept(checkpoint) => {
                 self.store.insert(checkpoint.name(), checkpoint);

@@ -57,6 +57,11 @@ impl World {
             Some(origin) => no_lost_work.from(origin.checkpoint.version),
             None => no_lost_work.begun_alone(scenario.job.program.begins_alone()),
         };
+        let own_models = OwnModels::new(scenario.elastic.is_some_and(|elastic| elastic.own_may_be_lost));
+        let (own_models, worlds) = match scenario.start.origin() {
+            Some(origin) => (own_models.from(origin), Worlds::new(world, scenario.elastic).from(origin)),
+            None => (own_models, Worlds::new(world, scenario.elastic)),
+        };
         World {
             now: 0,
             sequence: 0,
@@ -76,9 +81,9 @@ impl World {
             over_at: 0,
             monotony: Monotony::default(),
             no_lost_work,
-            worlds: Worlds::new(world, scenario.elastic),
+            worlds,
             choices: Choices::default(),
-            own_models: OwnModels::new(scenario.elastic.is_some_and(|elastic| elastic.own_may_be_lost)),
+            own_models,
             violation: None,
             tally: Tally::default(),
             verbose,

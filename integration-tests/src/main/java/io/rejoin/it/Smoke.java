@@ -17,6 +17,8 @@ public final class Smoke {
 
   private static final String KILL = new KillOrder(1, ROUNDS / 2, 10_000, 0).rule() + ",do=kill";
 
+  private static final String EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions";
+
   private Smoke() {}
 
   /**
@@ -35,6 +37,12 @@ public final class Smoke {
   private static int run(StandaloneCluster cluster) {
     SparkSession.Builder builder = SparkSession.builder().appName("rejoin smoke");
     cluster.configuration().forEach(builder::config);
+    String untested = "rejoin.xgboost.untested";
+    if (System.getProperty(untested) != null) {
+      String option = " -D" + untested + "=" + System.getProperty(untested);
+      String others = cluster.configuration().getOrDefault(EXECUTOR_OPTIONS, "");
+      builder.config(EXECUTOR_OPTIONS, others + option);
+    }
     SparkSession spark = builder.config("spark.cores.max", WORKERS + 1).getOrCreate();
     String versions =
         "XGBoost "

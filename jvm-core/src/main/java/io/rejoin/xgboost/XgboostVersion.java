@@ -9,13 +9,22 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Properties;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import ml.dmlc.xgboost4j.java.Booster;
 import org.slf4j.LoggerFactory;
 
 /** Which XGBoost is on the class path, how it speaks, and what may be assumed of it. */
 public final class XgboostVersion {
+  /** Those that were tried on a real cluster with a kill: docs/xgboost.md. */
   private static final List<String> SUPPORTED =
-      Collections.unmodifiableList(Arrays.asList("3.0", "3.1", "3.2", "3.3", "3.4"));
+      Collections.unmodifiableList(
+          Arrays.asList("3.0.0", "3.0.2", "3.0.4", "3.1.0", "3.1.1", "3.2.0", "3.4.0"));
+
+  /** The system property that lets one other release of XGBoost 3 in, by its name. */
+  static final String UNTESTED = "rejoin.xgboost.untested";
+
+  private static final Pattern RELEASE = Pattern.compile("3\\.(\\d{1,4})\\.\\d{1,4}");
 
   private final String text;
   private final int minor;
@@ -63,13 +72,30 @@ public final class XgboostVersion {
 
   /** A version by its name, for instance 3.4.0. */
   static XgboostVersion of(String text) {
-    String[] parts = text.trim().split("[.-]");
-    if (parts.length < 2 || !SUPPORTED.contains(parts[0] + "." + parts[1])) {
-      throw new RejoinException(
-          RejoinException.Code.INCOMPATIBLE,
-          "XGBoost4J \"" + text + "\" is not supported; use one of the versions " + SUPPORTED);
+    return of(text.trim(), System.getProperty(UNTESTED, ""));
+  }
+
+  /** The same, where this other release is let in, too. */
+  static XgboostVersion of(String text, String untested) {
+    Matcher release = RELEASE.matcher(text);
+    boolean isRelease = release.matches();
+    if (isRelease && (SUPPORTED.contains(text) || text.equals(untested))) {
+      return new XgboostVersion(text, Integer.parseInt(release.group(1)));
     }
-    return new XgboostVersion(text.trim(), Integer.parseInt(parts[1]));
+    String remedy =
+        isRelease
+            ? String.format(
+                ", or try it by make smoke XGBOOST=%s in Rejoin's sources; where it gives the same"
+                    + " model, -D%s=%s lets it in, in all JVMs of a training",
+                text, UNTESTED, text)
+            : "";
+    throw new RejoinException(
+        RejoinException.Code.INCOMPATIBLE,
+        "XGBoost4J \""
+            + text
+            + "\" is not supported; use one of the versions "
+            + SUPPORTED
+            + remedy);
   }
 
   /**

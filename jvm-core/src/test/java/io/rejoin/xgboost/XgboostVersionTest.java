@@ -7,9 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.java.Booster;
 import org.junit.jupiter.api.Test;
 
@@ -19,7 +23,7 @@ class XgboostVersionTest {
     assertEquals("until-3.2", XgboostVersion.of("3.0.4").wire());
     assertEquals("until-3.2", XgboostVersion.of("3.1.1").wire());
     assertEquals("until-3.2", XgboostVersion.of("3.2.0").wire());
-    assertEquals("from-3.3", XgboostVersion.of("3.3.0").wire());
+    assertEquals("from-3.3", XgboostVersion.of("3.3.0", "3.3.0").wire());
     assertEquals("from-3.3", XgboostVersion.of("3.4.0").wire());
   }
 
@@ -33,6 +37,43 @@ class XgboostVersionTest {
           failure.text().contains("\"" + version + "\"") && failure.text().contains("3.4"),
           failure.text());
     }
+  }
+
+  @Test
+  void a_patch_that_was_never_tried_is_refused_with_how_to_try_it() {
+    for (String version : new String[] {"3.0.1", "3.1.2", "3.2.1", "3.4.1", "3.5.0"}) {
+      RejoinException failure =
+          assertThrows(RejoinException.class, () -> XgboostVersion.of(version, "3.4.2"));
+      assertEquals(RejoinException.Code.INCOMPATIBLE, failure.code());
+      assertTrue(
+          failure.text().contains("make smoke XGBOOST=" + version)
+              && failure.text().contains("-Drejoin.xgboost.untested=" + version),
+          failure.text());
+    }
+  }
+
+  @Test
+  void a_release_that_is_named_as_untested_is_let_in_and_no_other_major_version() {
+    assertEquals("from-3.3", XgboostVersion.of("3.5.0", "3.5.0").wire());
+    assertEquals("until-3.2", XgboostVersion.of("3.1.2", "3.1.2").wire());
+    for (String version : new String[] {"2.1.4", "4.0.0", "3.5", "3.5.0-rc1", ""}) {
+      RejoinException failure =
+          assertThrows(RejoinException.class, () -> XgboostVersion.of(version, version));
+      assertFalse(failure.text().contains("make smoke"), failure.text());
+    }
+  }
+
+  @Test
+  void the_document_has_a_row_for_each_version_that_is_supported_and_none_other() throws Exception {
+    Path document = Path.of(System.getProperty("rejoin.test.root"), "docs", "xgboost.md");
+    List<String> rows =
+        Files.readAllLines(document).stream()
+            .filter(line -> line.matches("\\| 3\\.\\d+\\.\\d+ \\|.*"))
+            .map(line -> line.split(" ")[1])
+            .collect(Collectors.toList());
+    RejoinException failure =
+        assertThrows(RejoinException.class, () -> XgboostVersion.of("2.1.4", ""));
+    assertTrue(failure.text().contains(rows.toString()), rows + "; " + failure.text());
   }
 
   @Test

@@ -5,7 +5,6 @@ import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -113,24 +112,8 @@ public final class EventReporter implements Consumer<TrainingEvent> {
     }
   }
 
-  /** How far the job came in which time, and what deaths have cost it. */
   private String summary(TrainingEvent end) {
-    String reached =
-        String.format(
-            Locale.ROOT,
-            "at version %d (round %d) after %.1f s and %d deaths",
-            totals.version(),
-            totals.round(),
-            TimeUnit.NANOSECONDS.toMillis(end.atNanos() - first.atNanos()) / 1e3,
-            totals.deaths());
-    return totals.deaths() == 0
-        ? reached
-        : String.format(
-            Locale.ROOT,
-            "%s, for which training waited %.1f s and computed %d rounds again",
-            reached,
-            totals.lostMillis(end.atNanos()) / 1e3,
-            totals.roundsAgain());
+    return totals.summary(first.atNanos(), end.atNanos());
   }
 
   private String held() {

@@ -192,6 +192,26 @@ public final class JobTotals {
     return TimeUnit.NANOSECONDS.toMillis(lostNanos + (stands ? now - standsSince : 0));
   }
 
+  /** How far the job came between these times, and what deaths have cost it. */
+  public synchronized String summary(long began, long ended) {
+    String reached =
+        String.format(
+            Locale.ROOT,
+            "at version %d (round %d) after %.1f s and %d deaths",
+            version(),
+            round(),
+            TimeUnit.NANOSECONDS.toMillis(ended - began) / 1e3,
+            deaths());
+    return deaths() == 0
+        ? reached
+        : String.format(
+            Locale.ROOT,
+            "%s, for which training waited %.1f s and computed %d rounds again",
+            reached,
+            lostMillis(ended) / 1e3,
+            roundsAgain());
+  }
+
   /**
    * Bytes that all processes together hold, as they have said last: {@code log_bytes} (in memory),
    * {@code spilled_bytes} (logs on disk) or {@code checkpoint_bytes}.

@@ -102,14 +102,19 @@ final class ConsoleProgress {
     }
   }
 
-  /** It has ended. With the last one the line is blank before this returns, and stays so. */
-  void end() {
+  /**
+   * It has ended, of which this line stays on the terminal. With the last gang the line below it is
+   * blank before this returns, and stays so.
+   */
+  void end(String summary) {
     synchronized (sparks) {
       gangs--;
       if (gangs == 0) {
         timer.cancel();
-        show("");
       }
+      show("");
+      terminal.print(summary + System.lineSeparator());
+      terminal.flush();
     }
   }
 

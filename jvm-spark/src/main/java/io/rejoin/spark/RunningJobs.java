@@ -114,6 +114,7 @@ final class RunningJobs {
     private final int rounds;
     private final long pageBytes;
     private final Optional<ConsoleProgress> console;
+    private final long began = System.nanoTime();
     private volatile boolean hasModel;
 
     private RunningJob(
@@ -157,6 +158,16 @@ final class RunningJobs {
           totals.metric());
     }
 
+    /** The line that the driver's log has at the level info, which a shell's log doesn't show. */
+    private String summary() {
+      return String.format(
+          "Job %s: %s %s%s",
+          job,
+          hasModel ? "ended" : "failed",
+          totals.summary(began, System.nanoTime()),
+          totals.metric().isEmpty() ? "" : "; " + totals.metric());
+    }
+
     /** It is over; what it has cost stays in the application's sums. */
     @Override
     public void close() {
@@ -173,7 +184,7 @@ final class RunningJobs {
         roundsAgain += totals.roundsAgain();
         lostMillis += totals.lostMillis(System.nanoTime());
       }
-      console.ifPresent(ConsoleProgress::end);
+      console.ifPresent(terminal -> terminal.end(summary()));
     }
   }
 }

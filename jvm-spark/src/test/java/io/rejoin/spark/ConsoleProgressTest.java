@@ -25,13 +25,20 @@ class ConsoleProgressTest {
   private static final String BOTH = "(\\[Job \\w{8}: +version 3, 2/2 ranks]){2}\r";
   private static final String ONE = "\r\\[Job \\w{8}: {40,}version 3, 2/2 ranks]\r";
 
+  /** Whatever level the log has. */
+  private static final Pattern SUMMARY =
+      Pattern.compile(
+          "(?m)\\r"
+              + "Job \\w{8}: ended at version 3 \\(round 3\\) after \\d+\\.\\d s and 0 deaths"
+              + " *\\R");
+
   @TempDir private Path folder;
 
   /**
    * On a real terminal, by the program that records one, with the setting that spark-shell has on.
    */
   @Test
-  void on_a_terminal_gangs_have_the_line_alone_and_sparks_bar_has_it_before_and_after()
+  void on_a_terminal_gangs_have_the_line_alone_then_a_summary_each_and_sparks_bar_its_line_again()
       throws Exception {
     Process driver = driver();
     try {
@@ -61,6 +68,7 @@ class ConsoleProgressTest {
       String cleared = "\r" + " ".repeat(80) + "\r";
       String between = text().substring(last, back);
       assertTrue(between.contains(cleared), "our line was left on the terminal: " + between);
+      assertEquals(2, SUMMARY.matcher(text()).results().count(), text());
     } finally {
       driver.descendants().forEach(ProcessHandle::destroyForcibly);
       driver.destroyForcibly().waitFor();

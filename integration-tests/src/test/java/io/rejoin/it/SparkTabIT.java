@@ -166,7 +166,7 @@ class SparkTabIT {
       String text = get(log);
       assertTrue(text.contains("stderr"), log + ": " + text);
     }
-    browser.picture(address, 1300, 1370, PICTURE);
+    browser.picture(address, 1300, 1410, PICTURE);
     return null;
   }
 
@@ -210,8 +210,38 @@ class SparkTabIT {
     assertEquals(lost.text("reason"), death.get(12), recoveries.toString());
     // A picture with a row for each rank, the death among them.
     assertTrue(page.html().contains("rank 1: lost for "), "no death in the timeline");
-    assertEquals(4, page.rows("rejoin-budgets").size());
-    assertEquals(4, page.rows("rejoin-memory").size());
+    budgets(page);
+  }
+
+  /** Of numbers that differ from run to run only that they are some. */
+  private static void budgets(WebPage page) {
+    String some = "[1-9][0-9]*\\.[0-9] [KM]iB";
+    List<List<String>> budgets = page.rows("rejoin-budgets");
+    assertEquals(4, budgets.size(), budgets.toString());
+    assertEquals(List.of("deaths of one rank", "1", "3", "spark.task.maxFailures"), budgets.get(0));
+    assertEquals(
+        List.of(
+            "executors that may die at the same moment", "–", "1", "spark.rejoin.input.replicas"),
+        budgets.get(1));
+    String logs = budgets.get(2).get(1);
+    assertTrue(logs.matches(some), budgets.toString());
+    assertEquals(
+        List.of(
+            "logs in memory, most of one executor", logs, "256.0 MiB", "spark.rejoin.log.memory"),
+        budgets.get(2));
+    assertEquals(
+        List.of("logs on disk, most of one executor", "0 B", "16.0 GiB", "spark.rejoin.log.disk"),
+        budgets.get(3));
+    List<List<String>> memory = page.rows("rejoin-memory");
+    assertEquals(4, memory.size(), memory.toString());
+    assertEquals(List.of("logs on disk", "0 B", "0 B"), memory.get(1));
+    for (int row : new int[] {0, 2}) {
+      assertTrue(memory.get(row).get(1).matches(some), memory.toString());
+      assertTrue(memory.get(row).get(2).matches(some), memory.toString());
+    }
+    assertEquals(logs, memory.get(0).get(2), memory.toString());
+    assertTrue(memory.get(3).get(1).matches(some), memory.toString());
+    assertEquals("–", memory.get(3).get(2), memory.toString());
   }
 
   private Void history(String application, Path logs, RejoinRun fit) throws Exception {

@@ -6,7 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.TrainingEvent;
 import java.io.StringReader;
+import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
 import org.xml.sax.InputSource;
@@ -107,6 +110,44 @@ class JobPageTest {
     jobs.accept("a2", TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
     String list = jobs.html(null, at -> "", executor -> Map.of());
     assertTrue(list.contains("<td>2 of 3</td><td>1</td>"), list);
+  }
+
+  @Test
+  void budgets_and_memory_have_what_is_used_beside_what_is_allowed() {
+    JobView view = JobEvents.view(3);
+    JobEvents.of(view)
+        .begun(3)
+        .lost(5_000, 1, "1", 0, 1)
+        .lost(6_000, 1, "1", 0, 2)
+        .lost(6_500, 2, "2", 0, 1)
+        .usage(7_000, "0", 3 << 20)
+        .usage(7_100, "3", 1 << 20)
+        .usage(7_200, "0", 2 << 20);
+    String page = page(view, "http://h/");
+    assertEquals(
+        List.of(
+            "deaths of one rank|2|3|spark.task.maxFailures",
+            "executors that may die at the same moment|–|1|spark.rejoin.input.replicas",
+            "logs in memory, most of one executor|6.0 MiB|256.0 MiB|spark.rejoin.log.memory",
+            "logs on disk, most of one executor|0 B|16.0 GiB|spark.rejoin.log.disk"),
+        rows(page, "rejoin-budgets"));
+    assertEquals(
+        List.of(
+            "logs in memory|3.0 MiB|6.0 MiB",
+            "logs on disk|0 B|0 B",
+            "checkpoints in memory|1.5 MiB|1.5 MiB",
+            "pages of input, one copy|976.6 KiB|–"),
+        rows(page, "rejoin-memory"));
+  }
+
+  /** The cells of a table's rows, but for its head. */
+  private static List<String> rows(String page, String table) {
+    String from = page.substring(page.indexOf("id=\"" + table + "\""));
+    return Pattern.compile("<tr>((?:<td[^>]*>[^<]*</td>)+)</tr>")
+        .matcher(from.substring(0, from.indexOf("</table>")))
+        .results()
+        .map(row -> row.group(1).replaceAll("</td><td[^>]*>", "|").replaceAll("</?td[^>]*>", ""))
+        .collect(Collectors.toList());
   }
 
   @Test

@@ -3,6 +3,7 @@
 use crate::harness::{signal, until, Background};
 use crate::{at, digest, example, process, ran, run, survive_choosing, Ran};
 use std::path::Path;
+use std::process::Command;
 
 /// So many ranks that are not started again, of which at least `min` are to be left; each way in which bytes go.
 fn shrinks(world: u32, min: u32, rules: &[String], options: &[&str]) -> [Ran; 2] {
@@ -109,20 +110,29 @@ fn the_tracker_dies_when_a_rank_is_gone_and_its_next_life_shrinks_the_world() {
     }
 }
 
-/// Four ranks with own models, of which these are killed for good while rank 3 is frozen: the others wait for it, so
-/// that none of them waits for one that is dead already.
-fn shrinks_with_own(killed: &[u32], options: &[&str]) -> Ran {
+/// Four ranks of which these are killed for good while rank 3 is frozen: the others wait for it, so that none of them
+/// waits for one that is dead already.
+fn shrinks_killing(killed: &[u32], arguments: &[&str], options: &[&str]) -> Ran {
     let (folder, program) = (tempfile::tempdir().expect("a folder"), example("scenario"));
     let log = folder.path().join("events.jsonl");
     let path = log.display().to_string();
     let times = ["--elastic-timeout", "2s", "--lost-after", "40s", "--events", &path];
     let rule = ["--kill", "rank=3,version=2,seqno=9,do=stop:1000s"];
-    let program = ["--", &program, "4", "10000", "own", "again"];
+    let program = [&["--", program.as_str()], arguments].concat();
     let run = Background::start(&[&["-n", "4", "--min", "2"], &times[..], &rule, options, &program].concat());
     until("rank 3 is frozen", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("FaultFired")));
-    killed.iter().for_each(|rank| signal(process(&log, *rank), "KILL"));
-    signal(process(&log, 3), "CONT");
+    // All at once, before any of them is started again.
+    let frozen = process(&log, 3);
+    let processes: Vec<String> = killed.iter().map(|rank| process(&log, *rank).to_string()).collect();
+    assert!(Command::new("kill").arg("-KILL").args(processes).status().expect("kill is there").success());
+    if !killed.contains(&3) {
+        signal(frozen, "CONT");
+    }
     ran(run)
+}
+
+fn shrinks_with_own(killed: &[u32], options: &[&str]) -> Ran {
+    shrinks_killing(killed, &["4", "10000", "own", "again"], options)
 }
 
 #[test]
@@ -183,4 +193,31 @@ fn a_later_job_of_another_world_goes_on_from_durable_versions_and_gives_out_the_
     // The program ends with an error unless each part is at one rank.
     assert_eq!(last.out.matches("is given the own model of rank").count(), 3, "{}", last.out);
     digest(&last);
+}
+
+#[test]
+fn a_rank_whose_calls_end_with_an_error_is_gone_as_one_that_is_killed_and_is_the_same_rank_if_it_comes_back() {
+    let alone = fixed(3);
+    let rule = format!("{},do=throw", at(1, 2, 9));
+    for ran in shrinks(4, 2, std::slice::from_ref(&rule), &[]) {
+        let ran = ran.ended(0);
+        assert_eq!(digest(&ran), alone);
+        ran.says(&format!("rule `{rule}` fired")).says("rank 1 failed (status 9)");
+        ran.says("no replacement of rank 1 came within 0.3 s, so the world of 4 ranks goes on as one of 3");
+    }
+    let ran = survive_choosing(4, &["--min", "2"], &["4", "10000", "again"], &[rule]);
+    assert_eq!(digest(&ran), fixed(4));
+    assert!(!ran.out.contains("of 3 from version"), "{}", ran.out);
+}
+
+/// Four ranks of which all are killed while rank 3 is frozen.
+fn all_are_killed(options: &[&str]) -> Ran {
+    shrinks_killing(&[0, 1, 2, 3], &["4", "10000", "again"], options)
+}
+
+#[test]
+fn a_run_of_which_all_ranks_fail_ends_and_says_that_none_is_left_or_what_is_lost() {
+    all_are_killed(&[]).ended(3).says("no rank is left, and none is started again");
+    // All are started again at once, but nobody has the model any more.
+    all_are_killed(&["--restart"]).ended(4).says("UNRECOVERABLE");
 }

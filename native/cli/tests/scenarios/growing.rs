@@ -3,7 +3,7 @@
 use crate::harness::{example, finish, rejoin, until, Background, Ran};
 use crate::{at, digest, ran};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use tempfile::TempDir;
 
 /// Slots that a test raises and lowers.
@@ -269,6 +269,102 @@ fn a_discovery_script_that_fails_first_is_asked_again_and_that_is_said_once() {
     std::fs::write(slots.0.path().join("ready"), "").expect("room for a file");
     let ran = ended(running);
     assert_eq!(ran.err.matches("it ended with status 7 (no scheduler)").count(), 1, "{}", ran.err);
+}
+
+/// The script fails while this file is in its folder, and is asked again and again.
+const BREAKS: &str = "echo asked >> asked; test -e broken && { echo no scheduler >&2; exit 7; }";
+
+#[test]
+fn a_world_stays_as_it_is_while_a_discovery_script_that_has_worked_fails_and_grows_when_it_works_again() {
+    let slots = Slots::after(BREAKS, 3);
+    let running = grows(3, 4, &slots, &[], &[&example("elastic"), "3", "4"]);
+    running.printed("reached 1", 3);
+    let (asked, broken) = (slots.0.path().join("asked"), slots.0.path().join("broken"));
+    std::fs::write(&broken, "").expect("room for a file");
+    slots.are(4);
+    let times = || std::fs::read_to_string(&asked).map_or(0, |text| text.lines().count());
+    let before = times();
+    until("it is asked three times", || times() > before + 3);
+    std::fs::remove_file(broken).expect("it is there");
+    let ran = ended(running);
+    assert_eq!(ran.err.matches("it ended with status 7 (no scheduler)").count(), 1, "{}", ran.err);
+    assert!(!ran.err.contains("is gone"), "what it said last holds: {}", ran.err);
+}
+
+/// Processes that keep the cores busy, ended with this.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn of(processes: usize) -> Load {
+        let busy = |_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh is there");
+        Load((0..processes).map(busy).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            process.kill().and_then(|()| process.wait()).expect("it is this process's child");
+        }
+    }
+}
+
+#[test]
+fn a_world_of_two_becomes_one_of_eight_of_three_of_five_and_of_two_while_the_cores_are_busy() {
+    let _load = Load::of(std::thread::available_parallelism().map_or(2, usize::from));
+    let slots = Slots::of(2);
+    let sizes = [2, 8, 3, 5, 2];
+    let words = sizes.map(|size| size.to_string());
+    let program = [&[example("elastic")], &words[..]].concat();
+    let program: Vec<&str> = program.iter().map(String::as_str).collect();
+    // A slot that has gone isn't waited for: otherwise the run would end with its limit.
+    let running = grows(2, 8, &slots, &["--elastic-timeout", "55s"], &program);
+    for (reached, next) in (1..).zip(&sizes[1..]) {
+        // Two ranks are there in all of these worlds.
+        running.printed(&format!("reached {reached}"), 2);
+        slots.are(*next);
+    }
+    let ran = ended(running);
+    assert_eq!(ran.out.matches("digest ").count(), 2, "{}", ran.out);
+}
+
+/// A run of two ranks, which fail until there is this file.
+fn fails(slots: &Slots, unless: &str, options: &[&str]) -> Background {
+    let script = format!("[ -e {unless} ] || exit 3; exec \"$0\" \"$@\"");
+    let options = [&["--restart", "--restarts", "1000", "--failures-per-host", "1"], options].concat();
+    grows(2, 2, slots, &options, &["sh", "-c", &script, &example("elastic"), "2"])
+}
+
+#[test]
+fn a_run_whose_only_host_is_excluded_for_good_waits_for_its_members_and_ends_with_why() {
+    let slots = Slots::of(2);
+    let ran = ran(fails(&slots, "/nowhere/well", &["--members", "2s", "--elastic-timeout", "1s"])).ended(4);
+    ran.says("host localhost is excluded for good: 1 processes have failed there").says("MEMBERS_MISSING");
+}
+
+#[test]
+fn the_pause_of_a_host_that_is_excluded_again_and_again_grows_up_to_its_most_and_the_run_goes_on_when_it_is_well() {
+    let slots = Slots::of(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let is_well = folder.path().join("well");
+    let running = fails(&slots, &is_well.display().to_string(), &["--exclude-cooldown", "200ms,1500ms"]);
+    let err = running.folder.path().join("err");
+    let pauses = || -> Vec<f64> {
+        let text = std::fs::read_to_string(&err).unwrap_or_default();
+        let pauses =
+            text.lines().filter_map(|line| line.split_once("host localhost is excluded for ")?.1.split_once(" s:"));
+        pauses.map(|(pause, _)| pause.parse().expect("seconds")).collect()
+    };
+    until("it is excluded five times", || pauses().len() >= 5);
+    std::fs::write(is_well, "").expect("room for a file");
+    let ran = ended(running);
+    let pauses = pauses();
+    // It doubles, and what is drawn is at most as much again; a tenth of a second is what is printed.
+    for (pause, least) in pauses.iter().zip([0.2, 0.4, 0.8, 1.5, 1.5]) {
+        let most = f64::min(2.0 * least, 1.5);
+        assert!((least - 0.11..=most + 0.11).contains(pause), "{pauses:?}");
+    }
+    ran.says("host localhost is used again");
 }
 
 fn refused(options: &[&str], status: i32) -> Ran {

@@ -9,6 +9,7 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
@@ -42,12 +43,17 @@ impl Ranks {
     }
 
     pub fn with_rules(world: u32, together: usize, faults: Vec<FaultRule>) -> Self {
+        Ranks::in_worlds(world, together, faults, None)
+    }
+
+    /// The same in a world that may change.
+    pub fn in_worlds(world: u32, together: usize, faults: Vec<FaultRule>, elastic: Option<Elastic>) -> Self {
         let job = JobId(rejoin_agent::transport::random_u64().to_le_bytes().repeat(2).try_into().unwrap());
         let secret = Secret::random().unwrap();
         let rules = TrackerConfig {
             world,
             spares: 0,
-            elastic: None,
+            elastic,
             epoch: 1,
             timing: Timing {
                 heartbeat_millis: 50,

@@ -1,5 +1,8 @@
 """The examples, killed at moments of their life, print the same digest."""
 
+import pathlib
+import re
+import tempfile
 import unittest
 
 from launching import ROOT, Launched
@@ -36,6 +39,18 @@ class Examples(Launched):
             ],
         )
         self.assertEqual(digest, (ROOT / "examples/logistic.digest").read_text().strip())
+
+    def test_a_training_in_a_world_that_changes_sees_each_sample_once_in_each_epoch(self):
+        program = ROOT / "examples" / "python" / "elastic.py"
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "slots.sh")
+            script.write_text("#!/bin/sh\necho localhost:3\n")
+            script.chmod(0o700)
+            elastic = ["--min", "2", "--max", "3", "--discovery", str(script), "--elastic-timeout", "300ms"]
+            out, err = self.run_ranks(3, program, *elastic, "--kill", "rank=1,version=50,seqno=0", arguments=["3"])
+        self.assertIn("so the world of 3 ranks goes on as one of 2", err)
+        seen = re.findall(r"the model has seen (\d+) samples in 3 epochs", out)
+        self.assertEqual(seen, ["6000"] * 2, out)
 
 
 if __name__ == "__main__":

@@ -209,6 +209,26 @@ class LaunchedRanksTest {
   }
 
   @Test
+  void the_elastic_example_sees_each_sample_once_in_each_epoch_although_the_world_shrinks(
+      @TempDir Path folder) throws Exception {
+    Path script = folder.resolve("slots.sh");
+    Files.writeString(script, "#!/bin/sh\necho localhost:3\n");
+    assertTrue(script.toFile().setExecutable(true));
+    String[] program = java(3, example("Elastic", folder), "Elastic", "3");
+    String[] options = {
+      "--min", "2",
+      "--max", "3",
+      "--discovery", script.toString(),
+      "--elastic-timeout", "300ms",
+      "--kill", "rank=1,version=50,seqno=0"
+    };
+    String said = elastic(folder, program, options);
+    assertTrue(said.contains("so the world of 3 ranks goes on as one of 2"), said);
+    String seen = "the model has seen 6000 samples in 3 epochs";
+    assertEquals(2, said.split(seen, -1).length - 1, said);
+  }
+
+  @Test
   void own_models_of_ranks_that_are_gone_are_given_to_others(@TempDir Path folder)
       throws Exception {
     String classPath = System.getProperty("rejoin.test.classpath");

@@ -3,8 +3,8 @@
 # that `cargo test` has built, and with XGBoosts of PyPI (scripts/python-xgboost.sh). Arguments are
 # the tests to run, as test_xgboost.Bridged; all of them without any, but for those on Spark, as
 # spark.test_run, for which the jars have to be built (gradle :jvm-core:jar :jvm-spark:assemble;
-# SPARK_SET=spark41 for the other Spark), and published.test_wheel, which wants scripts/wheel.sh before
-# it.
+# SPARK_SET=spark41 for the other Spark), and published.test_wheel and test_modules, which want
+# scripts/wheel.sh and examples.sh before them.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${BUILT:-${CARGO_TARGET_DIR:-target}/debug}
@@ -16,7 +16,7 @@ for python in python3 /usr/bin/python3; do
     # Without them the tests that need them fail, and say so.
     more=
     case ${1:-} in spark.test_mlflow*) more=mlflow ;; spark.test_pytorch*) more=torch ;; esac
-    case ${1:-} in spark.* | published.*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;; esac
+    case ${1:-} in spark.* | published.test_wheel*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;; esac
     PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
     if [ $# -gt 0 ]; then
       cd python/tests

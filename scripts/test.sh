@@ -152,6 +152,8 @@ else
   step "published modules, and examples/ built from them by Maven"
   wait "$examples" || failed=1
   cat "$reports/examples.log"
+  scripts/test-python.sh published.test_modules >"$reports/pymodules.log" 2>&1 || failed=1
+  grep -E '^(FAIL|ERROR):|^expected' "$reports/pymodules.log"
   fetched
   suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"

@@ -17,4 +17,5 @@ esac
 gradle --no-daemon --quiet "-Psmoke=$version" "-PsmokeScala=${SCALA:-2.12}" :integration-tests:ready
 logs="-Dlog4j2.configurationFile=rejoin-it-log4j2.properties -Drejoin.it.log=$PWD/build/smoke.log"
 # Whatever it is, it is to be tried.
-JAVA_OPTIONS="${JAVA_OPTIONS:-} $logs -Drejoin.xgboost.untested=$version" integration-tests/run.sh "$set_name" io.rejoin.it.Smoke
+options="$logs -Drejoin.xgboost.untested=$version"
+JAVA_OPTIONS="${JAVA_OPTIONS:-} $options" integration-tests/run.sh "$set_name" io.rejoin.it.Smoke

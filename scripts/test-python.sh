@@ -16,7 +16,9 @@ for python in python3 /usr/bin/python3; do
     # Without them the tests that need them fail, and say so.
     more=
     case ${1:-} in spark.test_mlflow*) more=mlflow ;; spark.test_pytorch*) more=torch ;; esac
-    case ${1:-} in spark.* | published.test_wheel*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;; esac
+    case ${1:-} in
+      spark.* | published.test_wheel*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;;
+    esac
     PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
     if [ $# -gt 0 ]; then
       cd python/tests

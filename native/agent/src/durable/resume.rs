@@ -27,19 +27,22 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Resul
         }
     }
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
+    // As many as have files, at least. Where no header says how many, a job of any number of ranks can't tell whether
+    // those of the last ones are missing.
     let took = |common: &Found| {
         let of_version = |other: &&Found| version_of(other) == version_of(common);
-        let owners = found.iter().filter(of_version).filter_map(|other| other.checkpoint.owner);
-        match common.world {
-            // Where the header doesn't say, there were as many as have files, at least.
-            0 => owners.map(|owner| owner.0 + 1).max().unwrap_or(0).max(world.unwrap_or(0)),
-            ranks => ranks,
-        }
+        let files = || found.iter().filter(of_version);
+        let owners = files().filter_map(|other| other.checkpoint.owner).map(|owner| owner.0 + 1).max();
+        let said = files().map(|other| other.world).max().filter(|said| *said > 0).or(world)?;
+        Some(said.max(owners.unwrap_or(0)))
     };
-    let is_whole = |found: &&Found| is_there(&found.checkpoint) && is_whole(&found.checkpoint, took(found), is_there);
+    let is_whole = |found: &&Found| match took(found) {
+        Some(took) => is_there(&found.checkpoint) && is_whole(&found.checkpoint, took, is_there),
+        None => is_there(&found.checkpoint) && found.checkpoint.owner.is_none() && !found.checkpoint.has_own,
+    };
     let Some(whole) = found.iter().rev().find(is_whole) else { return Ok(None) };
     let Checkpoint { version, has_own, .. } = whole.checkpoint;
-    let took = took(whole);
+    let took = took(whole).unwrap_or(0);
     if let Some(world) = world.filter(|world| has_own && took != *world) {
         return Err(Error::new(
             Code::BadArgument,
@@ -205,6 +208,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_version_is_whole_with_the_own_models_of_all_that_any_of_its_files_names() {
+        let any = |folder: &Path| newest(&at(folder), super::super::identity(NAME), None).unwrap();
+        let version = |folder: &Path, version, world, owners: u32| {
+            drop(write_model(folder, (0, version), None, true, world, "a model"));
+            (0..owners).for_each(|rank| drop(write_model(folder, (0, version), Some(rank), false, world, "its own")));
+        };
+        let folder = tempfile::tempdir().unwrap();
+        version(folder.path(), 5, 3, 3);
+        version(folder.path(), 6, 0, 2);
+        let found = any(folder.path()).unwrap();
+        assert_eq!((found.checkpoint.version, found.world), (Version(5), 3), "nobody says how many took version 6");
+        // Its common file was written when the world had shrunk.
+        drop(write_model(folder.path(), (0, 7), None, true, 2, "a model"));
+        (0..3).for_each(|rank| drop(write_model(folder.path(), (0, 7), Some(rank), false, 3, "its own")));
+        let found = any(folder.path()).unwrap();
+        assert_eq!((found.checkpoint.version, found.world), (Version(7), 3));
     }
 
     #[test]

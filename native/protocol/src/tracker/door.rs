@@ -131,8 +131,9 @@ impl Tracker {
         if former.worlds.len() > if self.is_elastic() { branches.len() + 1 } else { 0 } {
             return Err(format!("a view of lineage {lineage} with {} former worlds", former.worlds.len()));
         }
+        // A world of an earlier job of the name may have had more ranks than this one can have.
         former.worlds.iter().try_for_each(|former| {
-            self.check_count("ranks of a former world", former.ranks.len())?;
+            check_number("ranks of a former world", former.ranks.len() as u32)?;
             former.ranks.iter().flatten().try_for_each(|rank| self.check_collective_id(*rank))
         })?;
         match fingerprint {
@@ -171,22 +172,23 @@ impl Tracker {
         if held.version == Version(0) {
             return Err("a checkpoint of version 0, which no rank takes".into());
         }
-        held.owner.map_or(Ok(()), |owner| self.check_collective_id(owner))?;
+        // What is durable may be of a larger world, and of an earlier job.
+        held.owner.map_or(Ok(()), |owner| check_number("the rank of an own model", owner.0))?;
         check_position(Position { lineage: held.lineage, version: held.version })
     }
 
     fn check_collective_id(&self, rank: Rank) -> Checked {
         // Of an elastic job also what was in a larger world.
-        match rank.0 < self.most_ranks_ever() {
+        match rank.0 < self.most_ranks() {
             true => Ok(()),
-            false => Err(format!("something of rank {rank}, but there are {} ranks", self.most_ranks_ever())),
+            false => Err(format!("something of rank {rank}, but there are {} ranks", self.most_ranks())),
         }
     }
 
     fn check_count(&self, of: &str, count: usize) -> Checked {
-        match count <= self.most_ranks_ever() as usize {
+        match count <= self.most_ranks() as usize {
             true => Ok(()),
-            false => Err(format!("{count} {of} at once, but there are {} ranks", self.most_ranks_ever())),
+            false => Err(format!("{count} {of} at once, but there are {} ranks", self.most_ranks())),
         }
     }
 }

@@ -278,12 +278,6 @@ impl Tracker {
         self.config.elastic.map_or(self.config.world, |elastic| elastic.max)
     }
 
-    /// The same with those of the earlier job that it goes on from.
-    pub(super) fn most_ranks_ever(&self) -> u32 {
-        let before = self.config.start.origin().map(|origin| origin.world).filter(|_| self.is_elastic());
-        self.most_ranks().max(before.unwrap_or_default())
-    }
-
     /// A life that comes back has learned of a newer view: the world is that one's, and what was known of an
     /// incarnation before it counts no more.
     pub(super) fn fit_the_world(&mut self) {

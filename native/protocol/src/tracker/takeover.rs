@@ -255,6 +255,12 @@ impl Tracker {
         if self.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned)) {
             self.chain = Chain::told(view.branches.clone());
             self.former.clone_from(&view.former);
+            let (there, now) = (view.slots.len() as u32, self.slots.len() as u32);
+            if there != now {
+                // This life has the world that it was begun with.
+                let ranks: Vec<Option<Rank>> = (0..there).map(|rank| (rank < now).then_some(Rank(rank))).collect();
+                self.former.resized(view.lineage, &ranks);
+            }
             self.planned.has_been = true;
             self.hooked = self.hooked.or(view.hooked);
         }

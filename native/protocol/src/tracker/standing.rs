@@ -381,7 +381,8 @@ impl Tracker {
     fn open_ranks(&self) -> Vec<OpenRank> {
         let all = (0..).map(Rank).zip(&self.slots);
         let open = all.filter(|(rank, slot)| {
-            let comes_back = self.standings.tasks.get(&Task(rank.0)).is_some_and(|own| own.given.is_none());
+            let own = self.standings.tasks.get(&Task(rank.0));
+            let comes_back = own.is_some_and(|own| own.given.is_none() && !own.leaves);
             // One that has the end by a former life isn't waited for, unless it comes.
             slot.state == RankSlotState::Vacant
                 && self.standings.of_rank(*rank).is_none()
@@ -390,14 +391,15 @@ impl Tracker {
         let open = open.map(|(rank, slot)| {
             let own = Task(rank.0);
             // One that leaves takes no rank any more.
-            let has_ended = self.standings.tries.get(&own).is_some_and(|own| own.is_gone)
-                || self.standings.tasks.get(&own).is_some_and(|own| own.leaves);
+            let has_ended = self.standings.tries.get(&own).is_some_and(|own| own.is_gone);
+            let leaves = self.standings.tasks.get(&own).is_some_and(|own| own.leaves);
             let was_taken = slot.incarnation.is_some();
-            let because = match has_ended && !was_taken {
-                true => "its own task ended before it had joined".into(),
-                false => slot.last_seen.clone(),
+            let because = match (was_taken, leaves, has_ended) {
+                (false, true, _) => "its own task leaves, and had not joined".into(),
+                (false, false, true) => "its own task ended before it had joined".into(),
+                _ => slot.last_seen.clone(),
             };
-            OpenRank { rank, is_left: was_taken || has_ended, because }
+            OpenRank { rank, is_left: was_taken || has_ended || leaves, because }
         });
         open.collect()
     }

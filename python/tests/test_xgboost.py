@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from launching import ROOT, Launched
@@ -161,29 +162,23 @@ class UnderMpirun(Trained):
         with tempfile.TemporaryDirectory() as folder:
             join = os.path.join(folder, "join")
             job = ["--job", "mpirun", "-n", str(WORLD), "--join", join, "--listen", "127.0.0.1"]
-            tracker = subprocess.Popen(
-                [rejoin, "tracker", *job],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            self.addCleanup(tracker.stdout.close)
+            with open(os.path.join(folder, "log"), "w") as log:
+                tracker = subprocess.Popen([rejoin, "tracker", *job], stdout=log, stderr=log)
             self.addCleanup(tracker.wait)
             self.addCleanup(tracker.kill)
-            for line in tracker.stdout:
-                if "join file" in line:
-                    break
-            else:
-                self.fail("the tracker has ended")
+            while not os.path.exists(join):
+                self.assertIsNone(tracker.poll(), pathlib.Path(folder, "log").read_text())
+                time.sleep(0.01)
             task = [rejoin, "run", "--join", join, "--rank", "auto", "--restart", "--timeout", "50s"]
             ended = subprocess.run(
                 ["mpirun", "--oversubscribe", "-n", str(WORLD), *task, "--", sys.executable, str(PROGRAM), "sampled"],
                 env=environment,
                 capture_output=True,
                 text=True,
+                timeout=90,
             )
             self.assertEqual(ended.returncode, 0, f"\n{ended.stdout}\n{ended.stderr}")
-            self.assertEqual(tracker.wait(), 0)
+            self.assertEqual(tracker.wait(timeout=30), 0)
         self.assertEqual(ended.stderr.count("died (SIGKILL)"), 1, ended.stderr)
         self.assertEqual(self.told(ended.stdout), self.stock_of("sampled"), ended.stderr)
 

@@ -298,11 +298,7 @@ impl Tracker {
             // A former life may have resized it a moment ago.
             resized: (config.epoch > 1).then_some(now),
             resizes: 0,
-            former: if config.elastic.is_some() {
-                config.start.former_worlds(config.world)
-            } else {
-                Default::default()
-            },
+            former: config.elastic.map_or_else(FormerWorlds::default, |_| config.start.former_worlds(config.world)),
             knows_nothing: false,
             wish: None,
             over: None,

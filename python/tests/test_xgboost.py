@@ -166,9 +166,11 @@ class UnderMpirun(Trained):
                 tracker = subprocess.Popen([rejoin, "tracker", *job], stdout=log, stderr=log)
             self.addCleanup(tracker.wait)
             self.addCleanup(tracker.kill)
+            deadline = time.monotonic() + 60
             while not os.path.exists(join):
-                self.assertIsNone(tracker.poll(), pathlib.Path(folder, "log").read_text())
-                time.sleep(0.01)
+                said = pathlib.Path(folder, "log").read_text()
+                self.assertTrue(tracker.poll() is None and time.monotonic() < deadline, said)
+                time.sleep(0.01)  # Between two looks; the deadline decides, not this.
             task = [rejoin, "run", "--join", join, "--rank", "auto", "--restart", "--timeout", "50s"]
             ended = subprocess.run(
                 ["mpirun", "--oversubscribe", "-n", str(WORLD), *task, "--", sys.executable, str(PROGRAM), "sampled"],

@@ -48,8 +48,9 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Resul
             Code::BadArgument,
             format!(
                 "version {version} in {folder} was taken by {took} ranks, each with a model of its own; {world} ranks \
-                 can't go on from it. Start as many as before, or an elastic job (min), whose ranks are given the \
-                 models of those that it has no more; or begin anew under another name"
+                 can't go on from it. Start as many as before, or an elastic job (a least number of ranks, `rejoin run \
+                 --min`), whose ranks are given the models of those that it has no more; or begin anew under another \
+                 name"
             ),
         ));
     }

@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Incarnation, MemberId, Position, Rank, Task};
 use rejoin_protocol::message::AgentMessage;
-use rejoin_protocol::tracker::{TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
 use support::*;
 
@@ -119,4 +119,17 @@ fn a_world_whose_ranks_have_state_of_their_own_at_the_tracker_goes_on_with_those
     leaves(&mut desk, 1);
     let outputs = all_enter(&mut desk, 3, 4);
     assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
+}
+
+#[test]
+fn a_rank_whose_own_task_leaves_before_it_has_joined_is_given_to_one_that_stands_by() {
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..growing(2, 2, 3) });
+    for task in 0..3 {
+        desk.register(u64::from(task) + 1);
+        assert_eq!(given(&asks(&mut desk, task, 0), u64::from(task) + 1), [], "the job is being taken over");
+    }
+    leaves(&mut desk, 1);
+    let outputs = desk.pass_alive(2 * TIMING.lost_after_millis, &[1, 2, 3]);
+    assert_eq!((given(&outputs, 1), given(&outputs, 2)), (vec![(0, 0, 0)], vec![]));
+    assert_eq!(given(&outputs, 3).first().map(|(task, rank, _)| (*task, *rank)), Some((2, 1)));
 }

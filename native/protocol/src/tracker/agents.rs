@@ -4,7 +4,7 @@ use super::agent_record::{AgentRecord, Broken};
 use super::{RankSlotState, Tracker, TrackerConfig, TrackerOutput};
 use crate::event::Event;
 use crate::ids::{AgentId, Incarnation, Millis, Position, Rank, Version};
-use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
+use crate::message::{RankProgress, RankState, Registration, Timing, TrackerMessage};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -177,9 +177,6 @@ impl Tracker {
             return;
         }
         record.link = None;
-        if record.lost {
-            record.held.clear();
-        }
         if record.lost || self.over.is_some() {
             return;
         }
@@ -237,7 +234,7 @@ impl Tracker {
         if self.over.is_some() {
             return;
         }
-        let limit = self.config.timing.lost_after_millis;
+        let Timing { lost_after_millis: limit, lease_millis, .. } = self.config.timing;
         let now = self.now;
         self.judges_at = now.plus(self.config.timing.heartbeat_millis);
         let mut late = Vec::new();
@@ -251,13 +248,18 @@ impl Tracker {
                 late.push((*id, format!("{what} {silence} ms, {limit} ms are allowed")));
             }
         }
+        // One that is silent for so long has ended itself.
+        for agent in self.agents.values_mut().filter(|agent| now.since(agent.last_heard) > lease_millis) {
+            agent.held.clear();
+        }
         for (agent, reason) in late {
             // It may only be frozen: then nothing else ends its process.
             self.agent_gone(agent, &reason, true);
         }
     }
 
-    pub(super) fn agent_gone(&mut self, agent: AgentId, reason: &str, kill: bool) {
+    /// `is_silent`: its process may live, and is ended; otherwise it is gone for certain.
+    pub(super) fn agent_gone(&mut self, agent: AgentId, reason: &str, is_silent: bool) {
         if self.over.is_some() {
             return;
         }
@@ -265,10 +267,7 @@ impl Tracker {
         record.lost = true;
         record.broken = None;
         // One that is silent may speak again, and has it then: the worlds that made it are to be known still.
-        let held = match record.link {
-            Some(_) => record.held.clone(),
-            None => core::mem::take(&mut record.held),
-        };
+        let held = if is_silent { record.held.clone() } else { core::mem::take(&mut record.held) };
         let executor = record.executor.clone();
         let at = self.clock(self.now);
         self.losses.gone(&at, &executor, &held, reason);
@@ -282,12 +281,12 @@ impl Tracker {
             }
             let (task, attempt) = self.task_of(rank);
             self.lose(rank, reason.into(), true);
-            if kill {
+            if is_silent {
                 let (executor, reason) = (executor.clone(), String::from(reason));
                 self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
             }
         }
-        self.standings_lost(agent, &executor, reason, kill);
+        self.standings_lost(agent, &executor, reason, is_silent);
         // It may have been the last one whose status was awaited.
         self.plan_if_all_answered();
     }

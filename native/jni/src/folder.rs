@@ -44,19 +44,30 @@ pub(crate) fn durable(
 }
 
 /// What a job begins with that goes on from an earlier one's checkpoints in a folder, if there is a whole one.
+///
+/// To a later life of the job's tracker the files are those of its own job, which may be writing a version right now:
+/// it removes nothing. Should it not learn what is there, its agents know what they have; it ends the job if it would
+/// have to begin anew.
 pub(crate) fn resumed(
     env: &mut Env<'_>,
     settings: &mut Settings,
     folder: &JObject<'_>,
     world: Option<u32>,
+    is_later_life: bool,
 ) -> Result<Option<JobStart>, Failure> {
     if folder.is_null() {
         return Ok(None);
     }
     let folder = JavaFolder::new(env, folder)?;
     let Some(identity) = named(settings)? else { return Ok(None) };
-    let found = newest(&folder, identity, world)?;
-    if found.is_none() {
+    let found = match newest(&folder, identity, world) {
+        Err(error) if is_later_life => {
+            log::warn!("durable checkpoints: {error}");
+            return Ok(None);
+        }
+        found => found?,
+    };
+    if found.is_none() && !is_later_life {
         // Agents would list what is there, and the job would wait for bytes that nobody can read.
         for damaged in file::list(&folder, identity)? {
             log::warn!("{folder}: {} is not whole, and is removed", damaged.name);

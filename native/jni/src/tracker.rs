@@ -157,13 +157,14 @@ pub(crate) fn open<'l>(
     let mut text = |key| settings.or(key, "a text", String::new());
     let (name, folder, faults) = (text("name")?, text("events")?, text("faults")?);
     let mut config = config(&mut settings, &faults, secret(env, &key)?)?;
+    let state = settings.optional::<PathBuf>("state", "a folder")?;
+    let mut life = state.map(|folder| begin(&folder, &config)).transpose()?;
     let fixed = Some(config.rules.world).filter(|_| config.rules.elastic.is_none());
-    if let Some(start) = folder::resumed(env, &mut settings, &durable, fixed)? {
+    let is_later_life = life.as_ref().is_some_and(TrackerLife::is_later);
+    if let Some(start) = folder::resumed(env, &mut settings, &durable, fixed, is_later_life)? {
         config.rules.start = start;
     }
-    let state = settings.optional::<PathBuf>("state", "a folder")?;
     settings.done()?;
-    let mut life = state.map(|folder| begin(&folder, &config)).transpose()?;
     if let Some(TrackerLife { join, .. }) = &life {
         (config.job, config.rules.epoch) = (join.job, join.life);
     }

@@ -8,9 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Durable checkpoints in a folder that the program brings along. */
 class CheckpointFolderTest {
@@ -124,7 +127,7 @@ class CheckpointFolderTest {
     }
     assertEquals(2, startOfALaterJob(durable));
     assertEquals(0, startOfALaterJob(new DurableCheckpoints(folder, 1).named("another")));
-    folder.files.replaceAll((name, bytes) -> java.util.Arrays.copyOf(bytes, bytes.length - 1));
+    folder.files.replaceAll((name, bytes) -> Arrays.copyOf(bytes, bytes.length - 1));
     assertEquals(0, startOfALaterJob(durable), "from files that were cut");
     Tracker.Settings settings = new Tracker.Settings(1, "127.0.0.1");
     RejoinException unnamed =
@@ -145,6 +148,34 @@ class CheckpointFolderTest {
       ranks.finish(new byte[0]);
       return version;
     }
+  }
+
+  @Test
+  void a_later_life_of_the_tracker_leaves_the_files_of_its_running_job_alone(@TempDir Path state) {
+    MemoryFolder files = new MemoryFolder();
+    DurableCheckpoints durable = new DurableCheckpoints(files, 1).named("a job");
+    Tracker.Settings settings =
+        new Tracker.Settings(1, "127.0.0.1").state(state.resolve("state")).resume(durable);
+    Tracker first = Tracker.open(settings);
+    try (Agent agent = Agent.open(first.job(), first.secret(), settings(first, "one"), durable);
+        Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+      ranks.load();
+      ranks.checkpoint(new byte[] {1});
+      await(first, TrainingEvent.Kind.DURABLE_WRITTEN);
+      // As a version of which another rank's part is still to come.
+      files.files.replaceAll((name, bytes) -> Arrays.copyOf(bytes, bytes.length - 1));
+      Tracker second = Tracker.open(settings);
+      assertEquals(1, files.files.size());
+      files.whenListed =
+          () -> {
+            throw new IllegalStateException("nobody is at the desk");
+          };
+      try (Tracker third = Tracker.open(settings)) {
+        assertEquals(3, third.life());
+      }
+      second.close();
+    }
+    first.close();
   }
 
   @Test

@@ -6,17 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
+import io.rejoin.NativeLibrary;
 import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.Secret;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.xgboost.XgboostAgent;
+import java.io.File;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -150,6 +153,27 @@ class BadSurroundingsIT {
       Refusal.withAtMost(3, run(local()).setting(agent, range), slow)
           .says(Code.BAD_ARGUMENT, range, agent, "wider");
     }
+  }
+
+  @Test
+  void executors_with_jars_of_another_version_than_the_drivers_are_refused_by_their_names(
+      @TempDir Path folder) throws Exception {
+    Path version = folder.resolve("io/rejoin/version.txt");
+    Files.createDirectories(version.getParent());
+    Files.writeString(version, "9.9.9");
+    String path = "spark.executor.extraClassPath";
+    String usual = Sessions.cluster().configuration().get(path);
+    SparkSession spark =
+        Sessions.of(Sessions.Shape.SINGLE, Map.of(path, folder + File.pathSeparator + usual));
+    // A task that Spark tries again before its driver has heard of the refusal is refused as well.
+    Refusal refusal = Refusal.withAtMost(3, run(spark));
+    refusal.says(
+        Code.INCOMPATIBLE,
+        "the driver has Rejoin's jars of version " + NativeLibrary.version(),
+        "(executor ",
+        "of version 9.9.9");
+    assertTrue(refusal.seconds() < 60, "took " + refusal.seconds() + " s");
+    Sessions.free();
   }
 
   @Test

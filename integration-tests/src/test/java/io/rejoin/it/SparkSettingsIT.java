@@ -46,6 +46,9 @@ class SparkSettingsIT {
   private static final Pattern METRIC =
       Pattern.compile("metrics_\\w+_driver_rejoin_(\\w+)_Value\\{[^}]*} (\\d+)");
 
+  private static final Pattern DOCUMENTED =
+      Pattern.compile("^\\| `rejoin\\.([a-z.]+)` \\|", Pattern.MULTILINE);
+
   private static String calm;
 
   private static RejoinRun run(SparkSession spark, int workers) {
@@ -296,10 +299,12 @@ class SparkSettingsIT {
     assertEquals(2, executors(run, 1).size(), "events: " + run.events());
     assertEquals(
         "running 1, world 2, there 1, ended 1, failed 0, deaths 1, recoveries 0", brief(away));
+    assertEquals(away.get("version"), away.get("round"), away.toString());
     assertTrue(away.get("version") > 0 && away.get("page.bytes") > 0, away.toString());
     Map<String, Long> after = metrics(spark);
     assertEquals(
         "running 0, world 0, there 0, ended 2, failed 0, deaths 1, recoveries 1", brief(after));
+    assertEquals(documented(), Set.copyOf(after.keySet()));
     assertTrue(after.get("lost.millis") > 0 && after.get("page.bytes") == 0, after.toString());
     Refusal.of(
             new RejoinRun(spark, Recipe.BINARY, 3, 4).setting("spark.rejoin.slots.timeout", "1s"))
@@ -317,6 +322,15 @@ class SparkSettingsIT {
             "recoveries")
         .map(name -> name.replaceAll(".*[.]", "") + " " + metrics.get(name))
         .collect(Collectors.joining(", "));
+  }
+
+  /** The metrics that the guide has in its table. */
+  private static Set<String> documented() throws IOException {
+    return DOCUMENTED
+        .matcher(Files.readString(Path.of("docs/spark.md")))
+        .results()
+        .map(row -> row.group(1))
+        .collect(Collectors.toSet());
   }
 
   /** Rejoin's metrics by name, as Prometheus gets them of the driver. */

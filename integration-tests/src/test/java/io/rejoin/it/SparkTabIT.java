@@ -28,6 +28,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.Encoders;
@@ -43,11 +44,21 @@ import org.junit.jupiter.api.Test;
 class SparkTabIT {
   private static final Duration LIMIT = Duration.ofSeconds(300);
   private static final int WORKERS = 3;
+  private static final int MANY = 50;
   private static final int HELD = 5;
   private static final String VERSION = org.apache.spark.package$.MODULE$.SPARK_VERSION();
 
-  /** Made by this test; docs/spark-tab.png is Spark 3.5's, in fewer colours. */
-  private static final Path PICTURE = Path.of("build/spark-tab-" + VERSION + ".png");
+  // Made by this test; those in docs/ are Spark 3.5's, in fewer colours.
+  private static final Path PICTURE = picture("spark-tab");
+  private static final Path PICTURE_OF_MANY = picture("spark-tab-50");
+  private static final Path PICTURE_OF_HISTORY = picture("spark-history");
+
+  private static final String TIME = "\\d{4}/\\d\\d/\\d\\d \\d\\d:\\d\\d:\\d\\d";
+  private static final Pattern SAVED =
+      Pattern.compile("Saved against fail-all: (?!0\\.0 )\\d+\\.\\d executor-seconds: ");
+
+  private static final Map<String, String> WEB_UI =
+      Map.of("spark.ui.enabled", "true", "spark.ui.port", "0");
 
   private final StandaloneCluster cluster = Sessions.cluster();
   private final Browser browser = new Browser(cluster.work());
@@ -76,10 +87,41 @@ class SparkTabIT {
     assertTrue(posted(logs) < 200, "our events in the log: " + posted(logs));
   }
 
+  @Test
+  void fifty_ranks_have_a_row_each_in_picture_and_table() throws Exception {
+    Map<String, String> settings = new LinkedHashMap<>(WEB_UI);
+    settings.put("spark.master", "local[" + MANY + ",4]");
+    SparkSession spark = Sessions.of(Sessions.Shape.LOCAL, settings);
+    RejoinSpark.Options options =
+        new RejoinSpark.Options()
+            .faultsForTests(Faults.parse("rank=17,version=3,seqno=0,do=throw"));
+    Path noWait = Files.createFile(cluster.work().file("gate-of-many"));
+    Double total =
+        Deadline.within(
+            LIMIT,
+            "a gang of " + MANY,
+            cluster,
+            () -> train(spark, MANY, noWait.toString(), options));
+    assertEquals(MANY * 8.0, total);
+    String address = spark.sparkContext().uiWebUrl().get() + "/rejoin/";
+    WebPage page = browser.read(address);
+    List<List<String>> ranks = page.rows("rejoin-ranks");
+    assertEquals(MANY, ranks.size(), ranks.toString());
+    for (int rank = 0; rank < MANY; rank++) {
+      assertEquals("" + rank, ranks.get(rank).get(0), ranks.toString());
+      assertEquals(rank == 17 ? "2 times" : "once", ranks.get(rank).get(9), ranks.toString());
+      assertTrue(page.html().contains(">rank " + rank + "</text>"), "not drawn: rank " + rank);
+    }
+    browser.picture(address, 1300, 3300, PICTURE_OF_MANY);
+    Sessions.free();
+  }
+
+  private static Path picture(String name) {
+    return Path.of("build/" + name + "-" + VERSION + ".png");
+  }
+
   private static Map<String, String> settings(Path logs) {
-    Map<String, String> settings = new LinkedHashMap<>();
-    settings.put("spark.ui.enabled", "true");
-    settings.put("spark.ui.port", "0");
+    Map<String, String> settings = new LinkedHashMap<>(WEB_UI);
     settings.put("spark.eventLog.enabled", "true");
     settings.put("spark.eventLog.dir", logs.toUri().toString());
     settings.put("spark.eventLog.compress", "false");
@@ -106,14 +148,7 @@ class SparkTabIT {
                     all.countDown();
                   }
                 });
-    FutureTask<Double> training =
-        new FutureTask<>(
-            () ->
-                RejoinSpark.<Long, Double>train(
-                    spark.range(30).as(Encoders.LONG()),
-                    WORKERS,
-                    (ranks, rows) -> sum(ranks, gate),
-                    options));
+    FutureTask<Double> training = new FutureTask<>(() -> train(spark, WORKERS, gate, options));
     Thread thread = new Thread(training, "training");
     thread.start();
     try {
@@ -133,6 +168,12 @@ class SparkTabIT {
     }
     assertEquals(WORKERS * 8.0, training.get(LIMIT.toSeconds(), TimeUnit.SECONDS));
     return null;
+  }
+
+  private static double train(
+      SparkSession spark, int workers, String gate, RejoinSpark.Options options) {
+    return RejoinSpark.<Long, Double>train(
+        spark.range(30).as(Encoders.LONG()), workers, (ranks, rows) -> sum(ranks, gate), options);
   }
 
   /** On executors: eight versions of one sum, with a wait before one of them. */
@@ -162,7 +203,10 @@ class SparkTabIT {
     String address = tab + list.links("rejoin-jobs", jobs.get(0).get(0)).get(0);
     WebPage page = browser.read(address);
     seen(page, fit);
-    for (String log : page.links("rejoin-recoveries", "stderr")) {
+    List<String> errors = page.links("rejoin-recoveries", "stderr");
+    // The dead executor's, and of the one that the rank was on afterwards.
+    assertEquals(2, errors.size(), errors.toString());
+    for (String log : errors) {
       String text = get(log);
       assertTrue(text.contains("stderr"), log + ": " + text);
     }
@@ -182,7 +226,7 @@ class SparkTabIT {
     String summary = page.text("ul", "rejoin-summary");
     assertTrue(summary.contains("100 of 100 rounds (version 20)"), summary);
     assertTrue(summary.contains("[99] train-logloss:"), summary);
-    assertTrue(summary.contains("executor-seconds"), summary);
+    assertTrue(SAVED.matcher(summary).find(), summary);
     assertTrue(summary.contains(first(fit, Kind.JOB_ENDED).text("digest")), summary);
 
     List<List<String>> ranks = page.rows("rejoin-ranks");
@@ -191,6 +235,7 @@ class SparkTabIT {
       assertEquals("finished", rank.get(1).replaceAll("\\W", ""), ranks.toString());
       assertEquals("stderr stdout", rank.get(4), ranks.toString());
       assertEquals(List.of("20", "100"), rank.subList(6, 8), ranks.toString());
+      assertTrue(rank.get(8).matches(TIME), ranks.toString());
     }
     List<String> killed = ranks.get(1);
     assertEquals(back.text("executor") + " on 127.0.0.1", killed.get(3), ranks.toString());
@@ -251,7 +296,9 @@ class SparkTabIT {
       WebPage list = browser.read(tab);
       assertEquals(2, list.rows("rejoin-jobs").size());
       String job = list.rows("rejoin-jobs").get(0).get(0);
-      seen(browser.read(tab + list.links("rejoin-jobs", job).get(0)), fit);
+      String address = tab + list.links("rejoin-jobs", job).get(0);
+      seen(browser.read(address), fit);
+      browser.picture(address, 1300, 1410, PICTURE_OF_HISTORY);
       String unknown = get(tab + "?job=%3Cb%3Eno%3C%2Fb%3E");
       assertTrue(unknown.contains("No job ") && !unknown.contains("<b>no"), unknown);
     }

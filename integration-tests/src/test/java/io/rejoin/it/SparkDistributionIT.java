@@ -44,6 +44,16 @@ class SparkDistributionIT {
     survives("spark-submit", command("spark-submit"));
   }
 
+  @Test
+  @DisplayName("a listener of the application's jar is found by its name and gets the events")
+  void a_listener_of_the_applications_jar_gets_the_events() throws Exception {
+    List<String> command = command("spark-submit");
+    command.addAll(List.of("--conf", "spark.rejoin.listeners=" + LostListener.class.getName()));
+    survives("listener", command);
+    String output = Files.readString(cluster.work().file("listener.log"));
+    assertEquals(2, output.split("LostListener has seen rank 1 lost", -1).length, output);
+  }
+
   private static void survives(String name, List<String> command) throws Exception {
     // Only by this does a driver end when this process is killed.
     command.addAll(List.of("--driver-java-options", "-javaagent:" + cluster.leash()));

@@ -7,6 +7,7 @@ import java.io.File;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.SparkSession;
 
@@ -53,6 +54,11 @@ public final class FitDriver {
                 if (end.taskMetrics() != null) {
                   shuffled.addAndGet(end.taskMetrics().shuffleReadMetrics().totalBytesRead());
                 }
+              }
+
+              @Override
+              public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+                report("removed " + event.executorId() + " " + event.reason().replace('\n', ' '));
               }
             });
     for (int each = 3; each < Math.max(4, arguments.length); each++) {

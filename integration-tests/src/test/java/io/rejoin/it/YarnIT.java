@@ -27,8 +27,18 @@ class YarnIT {
 
   @Test
   void a_container_that_is_killed_comes_back_and_the_model_is_the_same() throws Exception {
+    aContainerIsKilled("client");
+  }
+
+  @Test
+  void in_cluster_mode_a_container_that_is_killed_comes_back_and_the_model_is_the_same()
+      throws Exception {
+    aContainerIsKilled("cluster");
+  }
+
+  private static void aContainerIsKilled(String mode) throws Exception {
     String kill = Fault.of(1).version(5, 10_000).kill();
-    try (Submission application = yarn.submit("client", yarn.settings(), "10", "", kill)) {
+    try (Submission application = yarn.submit(mode, yarn.settings(), "10", "", kill)) {
       application.awaitEnd(YarnApplications.LIMIT);
       application.assertSameModels(2);
       assertEquals(List.of("1"), application.facts("again"));

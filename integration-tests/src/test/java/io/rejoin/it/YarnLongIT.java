@@ -2,12 +2,17 @@ package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
@@ -21,6 +26,7 @@ import org.junit.jupiter.api.Test;
 class YarnLongIT {
   private static final String ROUNDS = "10";
   private static final int HELD_UP = 5;
+  private static final Pattern CONTAINER = Pattern.compile("container_\\w+");
   private static YarnApplications yarn;
 
   @BeforeAll
@@ -32,17 +38,6 @@ class YarnLongIT {
   static void stop() {
     if (yarn != null) {
       yarn.close();
-    }
-  }
-
-  @Test
-  void in_cluster_mode_a_container_that_is_killed_comes_back_and_the_model_is_the_same()
-      throws Exception {
-    String kill = Fault.of(1).version(HELD_UP, 10_000).kill();
-    try (Submission application = yarn.submit("cluster", yarn.settings(), ROUNDS, "", kill)) {
-      application.awaitEnd(YarnApplications.LIMIT);
-      application.assertSameModels(2);
-      assertEquals(List.of("1"), application.facts("again"));
     }
   }
 
@@ -109,14 +104,29 @@ class YarnLongIT {
   @Test
   void a_node_manager_that_is_killed_alone_costs_its_containers_which_do_not_count()
       throws Exception {
-    aNodeIsLost(node -> {});
+    aNodeIsLost("client", node -> {});
+  }
+
+  @Test
+  void in_cluster_mode_a_node_manager_that_is_killed_alone_costs_its_containers_which_do_not_count()
+      throws Exception {
+    aNodeIsLost("cluster", node -> {});
   }
 
   @Test
   void a_node_manager_that_is_killed_with_its_containers_costs_these_which_do_not_count()
       throws Exception {
-    aNodeIsLost(
-        node -> yarn.cluster().containersOf(node).forEach(pid -> Processes.signal(pid, "KILL")));
+    aNodeIsLost("client", YarnLongIT::killContainers);
+  }
+
+  @Test
+  void in_cluster_mode_a_node_manager_that_is_killed_with_its_containers_costs_these_alone()
+      throws Exception {
+    aNodeIsLost("cluster", YarnLongIT::killContainers);
+  }
+
+  private static void killContainers(String node) {
+    yarn.cluster().containersOf(node).forEach(pid -> Processes.signal(pid, "KILL"));
   }
 
   /** What happens to the processes of a node's containers. */
@@ -124,8 +134,11 @@ class YarnLongIT {
     void befall(String node);
   }
 
-  /** All ranks are stopped in a round; those of the node go on when its manager is killed. */
-  private static void aNodeIsLost(Fate fate) throws Exception {
+  /**
+   * All ranks are stopped in a round; those of the node go on when its manager is killed. It isn't
+   * the node of the ApplicationMaster, which in cluster mode is the driver.
+   */
+  private static void aNodeIsLost(String mode, Fate fate) throws Exception {
     yarn.cluster().restore();
     Map<String, String> settings = yarn.settings();
     settings.put("spark.task.maxFailures", "1");
@@ -133,13 +146,15 @@ class YarnLongIT {
     settings.put("spark.rejoin.input.replicas", "3");
     settings.put("spark.rejoin.lost.after", "240s");
     String stops = stops(0) + "|" + stops(1) + "|" + stops(2);
-    try (Submission application = yarn.submit("client", settings, ROUNDS, "", stops)) {
+    try (Submission application = yarn.submit(mode, settings, ROUNDS, "", stops)) {
       for (int rule = 0; rule < 3; rule++) {
         String fired = Integer.toString(rule);
         application.await("fired", fired::equals, YarnApplications.LIMIT);
       }
       Map<String, Long> processes = processesOfRanks(application);
-      String master = yarn.cluster().nodeOf(processOf(".ExecutorLauncher"));
+      boolean isClient = mode.equals("client");
+      long itsMaster = processOf(isClient ? ".ExecutorLauncher" : ".ApplicationMaster");
+      String master = yarn.cluster().nodeOf(itsMaster);
       List<String> lost = new ArrayList<>();
       List<Long> left = new ArrayList<>();
       String node = null;
@@ -199,6 +214,16 @@ class YarnLongIT {
   @Test
   void a_container_that_another_queue_takes_by_preemption_comes_back_and_does_not_count()
       throws Exception {
+    aContainerIsPreempted("client");
+  }
+
+  @Test
+  void in_cluster_mode_a_container_that_is_preempted_comes_back_and_does_not_count()
+      throws Exception {
+    aContainerIsPreempted("cluster");
+  }
+
+  private static void aContainerIsPreempted(String mode) throws Exception {
     yarn.cluster().restore();
     // Three containers of half a node each, and no room for a fourth one.
     Map<String, String> large = yarn.settings();
@@ -209,7 +234,7 @@ class YarnLongIT {
     Map<String, String> other = new HashMap<>(large);
     other.put("spark.yarn.queue", YarnSettings.OTHER_QUEUE);
     other.put("spark.executor.instances", "1");
-    try (Submission application = yarn.submit("client", large, ROUNDS, "", stops(0))) {
+    try (Submission application = yarn.submit(mode, large, ROUNDS, "", stops(0))) {
       application.await("fired", "0"::equals, YarnApplications.LIMIT);
       long stopped = processesOfRanks(application).get("0");
       try (Submission second = yarn.submit("client", other, 1, ROUNDS)) {
@@ -220,7 +245,34 @@ class YarnLongIT {
         application.assertSameModels(2);
         assertEquals(List.of(lost), application.facts("again"));
         assertEquals(List.of("0", "0"), application.facts("deaths"));
+        assertPreempted(lost, application);
       }
     }
+  }
+
+  /**
+   * So YARN and Spark said of the executor that a rank has lost. The number stands in the log of
+   * the ApplicationMaster, which in cluster mode is the driver's.
+   */
+  private static void assertPreempted(String rank, Submission application) throws Exception {
+    List<String> joined = application.facts("joined");
+    joined.removeIf(each -> !each.startsWith(rank + " "));
+    // The last is where it came back.
+    String executor = joined.get(joined.size() - 2).split(" ")[1];
+    String reason =
+        application.await(
+            "removed", gone -> gone.startsWith(executor + " "), YarnApplications.LIMIT);
+    assertTrue(reason.endsWith(" was preempted."), reason);
+    Matcher container = CONTAINER.matcher(reason);
+    assertTrue(container.find(), reason);
+    List<String> ends = new ArrayList<>();
+    for (Path log : yarn.cluster().containerLogs("stderr")) {
+      Files.readString(log)
+          .lines()
+          .filter(line -> line.contains("Completed container " + container.group()))
+          .forEach(ends::add);
+    }
+    assertEquals(1, ends.size(), ends.toString());
+    assertTrue(ends.get(0).endsWith("exit status: -102)"), ends.toString());
   }
 }

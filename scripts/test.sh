@@ -155,13 +155,13 @@ else
   scripts/test-python.sh published.test_modules >"$reports/pymodules.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pymodules.log"
   fetched
-  suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT
+  suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT SuperviseIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"
   scripts/test-python.sh spark.test_run spark.test_secret spark.test_estimator.TheSameModel \
     >"$reports/pyspark.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pyspark.log"
   suite spark35-xgb320 main MainFaultsIT
-  suite spark41-xgb311 main MainFaultsIT ScalaIT
+  suite spark41-xgb311 main MainFaultsIT ScalaIT LocalClusterIT
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
     flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT

@@ -1,5 +1,7 @@
 package io.rejoin.it;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -19,7 +21,8 @@ class SuperviseIT {
   private static final int HELD_UP = 12;
 
   @Test
-  void a_driver_that_is_killed_goes_on_where_it_was_and_the_model_is_the_same() throws Exception {
+  void a_driver_that_is_killed_after_an_executor_goes_on_where_it_was_and_the_model_is_the_same()
+      throws Exception {
     Sessions.free();
     String version = org.apache.spark.package$.MODULE$.SPARK_VERSION();
     Path distribution = Path.of("build/spark-" + version);
@@ -50,11 +53,14 @@ class SuperviseIT {
       command.addAll(List.of("--supervise", "--jars", Submission.jars()));
       command.addAll(List.of("--class", FitDriver.class.getName()));
       command.addAll(List.of(Submission.application().toString(), Recipe.COUNT.name(), "3", "20"));
-      String rule = Fault.of(1).version(HELD_UP, 0).notice().replace("notify", "delay:120s");
-      command.addAll(List.of(rule, ""));
+      // An executor is killed, and when all have gone on after that, the driver.
+      String kill = Fault.of(2).version(4, 0).kill();
+      String heldUp = Fault.of(1).version(HELD_UP, 0).notice().replace("notify", "delay:120s");
+      command.addAll(List.of(kill + "|" + heldUp, ""));
       try (Submission application =
           Submission.start(cluster, "supervise", command, Map.of(), () -> outputsOfDrivers(work))) {
-        application.await("fired", any -> true, LIMIT);
+        application.await("fired", "1"::equals, LIMIT);
+        assertEquals(List.of("2"), application.facts("again"));
         Processes.signal(driver(cluster), "KILL");
         application.awaitEnd(LIMIT);
         application.assertSameModels(2);

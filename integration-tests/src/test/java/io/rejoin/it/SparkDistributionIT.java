@@ -2,6 +2,7 @@ package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.rejoin.spark.RejoinEstimator;
 import java.nio.file.Files;
@@ -99,6 +100,30 @@ class SparkDistributionIT {
       assertEquals(means.get(0), means.get(1));
       assertEquals(List.of("1", "2"), shell.facts("again"));
     }
+  }
+
+  @Test
+  @DisplayName("spark-submit runs the example that Maven has built from our published modules")
+  void spark_submit_runs_the_example() throws Exception {
+    String version = org.apache.spark.package$.MODULE$.SPARK_VERSION();
+    assumeTrue(version.startsWith("3."), "examples/spark/pom.xml is for Spark 3.5");
+    Path jar = Path.of("examples/spark/target/train-with-rejoin-1.jar").toAbsolutePath();
+    assertTrue(Files.isRegularFile(jar), () -> "no " + jar + ": scripts/examples.sh builds it");
+    // As its README says: all of ours is in that jar.
+    List<String> command = Submission.command(cluster.home(), "spark-submit", settings());
+    command.addAll(List.of("--driver-java-options", "-javaagent:" + cluster.leash()));
+    command.addAll(List.of("--class", "example.KMeans", jar.toString()));
+    command.addAll(List.of(Randhie.file().toString(), "3"));
+    try (Submission example = Submission.start(cluster, "example", command)) {
+      example.awaitEnd(LIMIT);
+    }
+    List<String> printed = Files.readAllLines(cluster.work().file("example.log"));
+    List<String> centers = printed.stream().filter(line -> line.startsWith("[")).toList();
+    assertEquals(1, centers.size(), printed.toString());
+    String header = Files.readAllLines(Randhie.file()).get(0);
+    int numbers = 8 * header.split(",").length;
+    assertTrue(
+        centers.get(0).matches("\\[(-?\\d[-.\\dE]*(, |\\]$)){" + numbers + "}"), centers.get(0));
   }
 
   /** A user's lines: the estimator, then a function of the shell's own. */

@@ -114,7 +114,7 @@ if [ "$long" = long ]; then
   scripts/test-python.sh spark.test_pytorch >"$reports/pysparktorch.log" 2>&1 || failed=1
   PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel spark.test_run.OnACluster \
     >"$reports/pysparkreuse.log" 2>&1 || failed=1
-  SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster \
+  SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster spark.test_secret \
     >"$reports/pyspark41.log" 2>&1 || failed=1
   for set in spark35 spark41; do
     SPARK_SET=$set scripts/test-python.sh spark.test_faults >"$reports/pyfaults-$set.log" 2>&1 || failed=1
@@ -125,6 +125,7 @@ if [ "$long" = long ]; then
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
     >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
+  suite spark41-xgb311 secret SecretIT
   suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark41-xgb311; do

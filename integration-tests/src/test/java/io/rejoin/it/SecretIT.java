@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.TrainingEvent.Kind;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
@@ -20,10 +22,13 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
+import java.util.zip.ZipInputStream;
 import org.apache.spark.SparkContext;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.scheduler.ActiveJob;
@@ -58,6 +63,10 @@ class SecretIT {
                 "false",
                 "spark.eventLog.dir",
                 eventLog.toUri().toString(),
+                "spark.metrics.conf.*.sink.prometheusServlet.class",
+                "org.apache.spark.metrics.sink.PrometheusServlet",
+                "spark.metrics.conf.*.sink.prometheusServlet.path",
+                "/metrics/prometheus",
                 Sessions.EXECUTOR_OPTIONS,
                 Sessions.executorOptions() + " -Drejoin.it.ours=trace"));
     AtomicReference<Looks> looks = new AtomicReference<>();
@@ -100,12 +109,18 @@ class SecretIT {
     try (HistoryServer history = HistoryServer.of(cluster, eventLog)) {
       String application = spark.sparkContext().applicationId();
       String root = history.address();
+      String logs = root + "/api/v1/applications/" + application + "/logs";
       found.addAll(
           searchPages(
               looks.get(),
               Stream.concat(
-                  Stream.of(root + "/", history.of(application) + "/jobs/"),
+                  Stream.of(root + "/", history.of(application) + "/jobs/", logs),
                   answers(root, application))));
+      byte[] archive = WebPages.from(List.of(logs)).get(logs);
+      assertTrue(
+          new String(unzipped(archive), StandardCharsets.ISO_8859_1)
+              .contains("SparkListenerJobStart"),
+          "there is no event log in what is handed out");
     }
     assertEquals(List.of(), found);
     // The search is worth something: it finds what is there.
@@ -194,9 +209,15 @@ class SecretIT {
       }
     }
     String root = spark.sparkContext().uiWebUrl().get();
-    Stream<String> more = Stream.of(root + "/", root + "/metrics/json/", root + "/executors/");
+    Stream<String> more =
+        Stream.of("/", "/metrics/json/", "/metrics/prometheus/", "/executors/")
+            .map(path -> root + path);
     String application = spark.sparkContext().applicationId();
     found.addAll(searchPages(looks, Stream.concat(more, answers(root, application))));
+    for (String daemon : List.of("Master", "Worker")) {
+      String address = webUi(daemon);
+      found.addAll(having(looks, WebPages.from(List.of(address + "/", address + "/json/"))));
+    }
     settings(spark)
         .filter(setting -> looks.in(setting.toString()))
         .forEach(setting -> found.add("setting " + setting));
@@ -218,10 +239,41 @@ class SecretIT {
       throws IOException, InterruptedException {
     Map<String, byte[]> pages = WebPages.from(addresses.collect(Collectors.toList()));
     assertTrue(pages.size() > 20, "only " + pages.keySet());
-    return pages.entrySet().stream()
-        .filter(page -> looks.in(page.getValue()))
-        .map(Map.Entry::getKey)
-        .collect(Collectors.toList());
+    assertTrue(
+        pages.keySet().stream().anyMatch(page -> page.contains("/rejoin/")),
+        "no page of ours among " + pages.keySet());
+    return having(looks, pages);
+  }
+
+  private static List<String> having(Looks looks, Map<String, byte[]> pages) throws IOException {
+    List<String> found = new ArrayList<>();
+    for (Map.Entry<String, byte[]> page : pages.entrySet()) {
+      if (looks.in(page.getValue()) || looks.in(unzipped(page.getValue()))) {
+        found.add(page.getKey());
+      }
+    }
+    return found;
+  }
+
+  /** All that is in an archive, as event logs are handed out; nothing, if it is none. */
+  private static byte[] unzipped(byte[] answer) throws IOException {
+    ByteArrayOutputStream all = new ByteArrayOutputStream();
+    try (ZipInputStream archive = new ZipInputStream(new ByteArrayInputStream(answer))) {
+      while (archive.getNextEntry() != null) {
+        archive.transferTo(all);
+      }
+    }
+    return all.toByteArray();
+  }
+
+  /** Where the cluster's master or worker has its pages. */
+  private static String webUi(String daemon) throws IOException {
+    Path log = Sessions.cluster().work().file(daemon.toLowerCase(Locale.ROOT) + ".log");
+    Matcher address =
+        Pattern.compile("Bound " + daemon + "WebUI to .* started at (http://\\S+)")
+            .matcher(Files.readString(log));
+    assertTrue(address.find(), () -> "no address of its pages in " + log);
+    return address.group(1);
   }
 
   /** What Spark says of an application by REST. */

@@ -45,7 +45,7 @@ grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 
 step "python: the package and its examples, killed at moments of their life"
 scripts/test-python.sh >"$reports/python.log" 2>&1 || failed=1
-grep -E '^(FAIL|ERROR):|^expected' "$reports/python.log"
+grep -E '^(FAIL|ERROR):|^expected|skipped ' "$reports/python.log"
 
 fuzzed=()
 if [ "$long" = long ]; then
@@ -111,7 +111,7 @@ if [ "$long" = long ]; then
   scripts/test-python.sh spark.test_estimator spark.test_progress >"$reports/pyspark.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_spot_notice >"$reports/pynotice.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_mlflow >"$reports/pysparkmlflow.log" 2>&1 || failed=1
-  scripts/test-python.sh spark.test_pytorch >"$reports/pysparktorch.log" 2>&1 || failed=1
+  scripts/test-python.sh spark.test_examples >"$reports/pysparkexamples.log" 2>&1 || failed=1
   PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel spark.test_run.OnACluster \
     >"$reports/pysparkreuse.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster spark.test_secret \
@@ -121,7 +121,7 @@ if [ "$long" = long ]; then
   done
   # Those that are skipped say why.
   grep -hE '^(FAIL|ERROR):|^expected|skipped' \
-    "$reports"/py{wheel,spark,notice,sparkmlflow,sparktorch,sparkreuse,spark41,faults-spark35,faults-spark41}.log
+    "$reports"/py{wheel,spark,notice,sparkmlflow,sparkexamples,sparkreuse,spark41,faults-spark35,faults-spark41}.log
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" publishToMavenLocal \
     >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT

@@ -4,7 +4,6 @@ import os
 import pickle
 from typing import Any, Callable, Dict, List, Optional
 
-import xgboost
 from pyspark.ml import Estimator
 from pyspark.ml.param import Param
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
@@ -12,15 +11,19 @@ from pyspark.sql import Row
 from xgboost.spark import core
 
 from ._arguments import refused
-from ._errors import Code, RejoinError
 from ._spark_gang import Gang, arrow_schema, pickled, session_of
 from ._spark_xgboost import SEAMS, EstimatorRank
 from ._xgboost_callbacks import refuse_what_cannot_be_pickled
+from ._xgboost_training import check_version, unexpected
 
 _STOCK = "stock"
 
 # What a stock estimator's `_fit` calls, and finds ours in the place of.
 _SEAMS = ("_prepare_input", "_get_tracker_args")
+
+
+# By these a training could get at rows past ours.
+_WAYS_TO_ROWS = frozenset({"rdd", "mapInArrow", "toArrow", "toPandas", "foreachPartition", "collect", "toLocalIterator"})
 
 
 class RejoinEstimator(Estimator, MLReadable, MLWritable):
@@ -86,20 +89,29 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         session = session_of(dataset)
         gang = Gang(session)
         stock = self.stock.copy()
+        check_version()
         _refuse_others("its estimators have no", [name for name in _SEAMS if not hasattr(stock, name)])
         _refuse_device(stock)
         refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [])
         workers, rounds = stock.getOrDefault(stock.num_workers), stock.getOrDefault("n_estimators")
-        prepare = stock._prepare_input
+        prepare, trained = stock._prepare_input, []
 
         def prepared(*given: Any) -> Any:
             frame, *more = prepare(*given)
-            return (_Prepared(frame, lambda function: _train(gang, frame, workers, rounds, function)), *more)
+
+            def train(function: Callable[..., Any]) -> List[str]:
+                trained.append(_train(gang, frame, workers, rounds, function))
+                return trained[-1]
+
+            return (_Prepared(frame, train), *more)
 
         # Of this copy alone. Its tracker would wait for ranks that don't come.
         stock._prepare_input = prepared
         stock._get_tracker_args = lambda *_: (True, {})
-        return stock._fit(dataset)
+        model = stock._fit(dataset)
+        if len(trained) != 1:
+            raise unexpected(f"its estimators' fit has trained {len(trained)} times on the rows that it prepared")
+        return model
 
     def __repr__(self) -> str:
         return f"RejoinEstimator({self.stock!r})"
@@ -135,8 +147,7 @@ def _train(gang: Gang, frame: Any, workers: int, rounds: int, function: Callable
 def _refuse_others(what: str, missing: List[str]) -> None:
     """An XGBoost that lacks these names, in whose places ours would do nothing."""
     if missing:
-        text = f"XGBoost {xgboost.__version__} isn't as expected: {what} {', '.join(missing)}"
-        raise RejoinError(Code.INCOMPATIBLE, f"{text}; supported are 3.1 to 3.4 as they come from PyPI")
+        raise unexpected(f"{what} {', '.join(missing)}")
 
 
 class _Prepared:
@@ -146,6 +157,8 @@ class _Prepared:
         self._frame, self._train = frame, train
 
     def __getattr__(self, name: str) -> Any:
+        if name in _WAYS_TO_ROWS:
+            raise unexpected(f"its estimators train on a data frame's {name}, not by mapInPandas")
         return getattr(self._frame, name)
 
     def mapInPandas(self, function: Callable[..., Any], schema: Any, *_: Any, **__: Any) -> "_Trained":

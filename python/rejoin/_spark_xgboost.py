@@ -38,8 +38,13 @@ class EstimatorRank(Rank):
         super().__init__(schema)
         self._work = work
         self._world = world
+        self._xgboost = xgboost.__version__
 
     def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
+        if xgboost.__version__ != self._xgboost:
+            text = f"the driver has XGBoost {self._xgboost}, this Python worker has {xgboost.__version__}"
+            raise RejoinError(Code.INCOMPATIBLE, f"{text}; install one version on all hosts")
+
         def start(*place: Any, **settings: Any) -> XgboostProcess:
             return XgboostProcess(xgboost.__version__, launch["hook"], *place, **settings)
 

@@ -72,9 +72,26 @@ def _loop_of_callback() -> Tuple[Any, CallbackContainer]:
             raise refused("rejoin.xgboost.Checkpoint is for xgboost.train, and is used by something else")
         frame = frame.f_back
     if container is None or "params" not in frame.f_locals:
-        seen = f"xgboost.train of XGBoost {xgboost.__version__} isn't as expected"
-        raise RejoinError(Code.INCOMPATIBLE, f"{seen}; supported are 3.1 to 3.4 as they come from PyPI")
+        raise unexpected("its xgboost.train keeps no parameters")
     return copy.copy(frame.f_locals["params"]), container
+
+
+# The oldest and the newest minor version whose training loop and estimators are known.
+_SUPPORTED = ((3, 1), (3, 4))
+
+
+def unexpected(what: str) -> RejoinError:
+    """For an XGBoost that is made otherwise than those that are known."""
+    oldest, newest = (f"{major}.{minor}" for major, minor in _SUPPORTED)
+    text = f"XGBoost {xgboost.__version__} isn't as expected: {what}"
+    return RejoinError(Code.INCOMPATIBLE, f"{text}; supported are {oldest} to {newest} as they come from PyPI")
+
+
+def check_version() -> None:
+    """Refuses an XGBoost of a minor version that isn't known."""
+    major, minor = (int(part) for part in xgboost.__version__.split(".")[:2])
+    if not _SUPPORTED[0] <= (major, minor) <= _SUPPORTED[1]:
+        raise unexpected("it is of another minor version")
 
 
 class Rhythm:

@@ -14,6 +14,7 @@ import urllib.request
 
 from .cluster import WORLD, XGBOOST, dies, once_a_spare_stands_by, session, set_for_now
 from .stateful import holding_a_lock, keeping, printing, remembering, stopping_after
+from .victims import outside_of_rounds
 
 ROUNDS = 12
 
@@ -37,49 +38,6 @@ def dying(how, round_, rank=1, spare_in=None):
             return False
 
     return Dies()
-
-
-def dying_after_the_last_round():
-    """A callback after which rank 1 dies as it tells the driver what it has trained."""
-    from xgboost.callback import TrainingCallback
-
-    die = dies("worker")
-
-    class DiesAtTheEnd(TrainingCallback):
-        def after_iteration(self, model, epoch, evals_log):
-            import xgboost
-            from pyspark import TaskContext
-            from xgboost.collective import get_rank
-
-            if (epoch, get_rank(), TaskContext.get().attemptNumber()) == (ROUNDS - 1, 1, 0):
-                xgboost.Booster.save_config = lambda booster: die()
-            return False
-
-    return DiesAtTheEnd()
-
-
-def dying_before_it_trains(moment, how="worker"):
-    """A callback that kills rank 1's first life as its worker unpickles it, or as it makes its matrix."""
-    from xgboost.callback import TrainingCallback
-
-    die = dies(how)
-
-    class DiesEarly(TrainingCallback):
-        def __getstate__(self):
-            return {"sent": True}
-
-        def __setstate__(self, state):
-            from pyspark import TaskContext
-
-            task = TaskContext.get()
-            if task is not None and (task.partitionId(), task.attemptNumber()) == (1, 0):
-                if moment == "loaded":
-                    die()
-                import xgboost.spark.data
-
-                xgboost.spark.data.DMatrix = xgboost.spark.data.QuantileDMatrix = lambda *_, **__: die()
-
-    return DiesEarly()
 
 
 class OnACluster(unittest.TestCase):
@@ -121,6 +79,24 @@ class OnACluster(unittest.TestCase):
 
 
 class TheSameModelOf(OnACluster):
+    @contextlib.contextmanager
+    def losing(self, *lost):
+        """These ranks and no others die in the fit in here, each time, as its event log says; that is in the
+        folder which this gives."""
+        with tempfile.TemporaryDirectory() as folder, set_for_now(self.spark, events=folder):
+            yield folder
+            logs = pathlib.Path(folder).iterdir()
+            facts = [json.loads(record).get("event", {}) for log in logs for record in log.read_text().splitlines()]
+        ranks = [fact["RankLost"]["rank"] for fact in facts if "RankLost" in fact]
+        self.assertEqual(sorted(ranks), sorted(lost), facts)
+
+    def dying_outside_of_rounds(self, moment, how="worker"):
+        """A callback by which rank 1 dies then; it fails the test if it hasn't."""
+        signs = tempfile.TemporaryDirectory()
+        self.addCleanup(signs.cleanup)
+        self.addCleanup(lambda: self.assertEqual([sign.name for sign in pathlib.Path(signs.name).iterdir()], ["1-0"]))
+        return outside_of_rounds(signs.name, how, moment, ROUNDS - 1)
+
     def same(self, kind, *callbacks, **parameters):
         """Ours after what the callbacks do, and stock's without it."""
         theirs = self.stock(kind, **parameters)
@@ -153,38 +129,38 @@ class TheSameModel(TheSameModelOf):
         self.assertEqual(model.transform(self.rows).where("prediction = label").count() > 1500, True)
 
     def test_a_python_worker_that_is_killed_after_a_checkpoint_rejoins(self):
-        self.same("SparkXGBClassifier", dying("worker", 11))
+        with self.losing(1):
+            self.same("SparkXGBClassifier", dying("worker", 11))
 
     def test_python_workers_that_are_killed_before_they_join_or_in_their_matrix_rejoin(self):
-        for moment in ("loaded", "matrix"):
-            with self.subTest(moment):
-                self.same("SparkXGBClassifier", dying_before_it_trains(moment))
+        for moment, lost in (("joining", []), ("matrix", [1])):
+            with self.subTest(moment), self.losing(*lost):
+                self.same("SparkXGBClassifier", self.dying_outside_of_rounds(moment))
 
     def test_a_python_worker_that_is_killed_after_the_last_round_rejoins(self):
-        self.same("SparkXGBClassifier", dying_after_the_last_round())
+        with self.losing(1):
+            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("end"))
 
     def test_rank_0_that_is_killed_before_the_first_round_rejoins_with_weights(self):
-        self.same("SparkXGBRegressor", dying("worker", 0, rank=0), label_col="number", weight_col="weight")
+        with self.losing(0):
+            self.same("SparkXGBRegressor", dying("worker", 0, rank=0), label_col="number", weight_col="weight")
 
     def test_an_executor_that_is_killed_rejoins_with_early_stopping(self):
-        model = self.same(
-            "SparkXGBClassifier",
-            dying("executor", 14),
-            n_estimators=60,
-            learning_rate=1.0,
-            max_depth=6,
-            early_stopping_rounds=4,
-            eval_metric=["logloss", "error"],
-            validation_indicator_col="held_out",
-        )
+        parameters = {"n_estimators": 60, "learning_rate": 1.0, "max_depth": 6, "early_stopping_rounds": 4}
+        metrics = {"eval_metric": ["logloss", "error"], "validation_indicator_col": "held_out"}
+        rounds = self.stock("SparkXGBClassifier", **parameters, **metrics).get_booster().num_boosted_rounds()
+        with self.losing(1):
+            model = self.same("SparkXGBClassifier", dying("executor", rounds - 1), **parameters, **metrics)
         self.assertLess(model.get_booster().num_boosted_rounds(), 60)
 
     def test_a_ranker_survives_an_exception_and_two_ranks_that_die(self):
         callbacks = [dying("raises", 5), dying("worker", 7, rank=0), dying("worker", 7, rank=2)]
-        self.same("SparkXGBRanker", *callbacks, label_col="relevance", qid_col="query", force_repartition=True)
+        with self.losing(0, 1, 2):
+            self.same("SparkXGBRanker", *callbacks, label_col="relevance", qid_col="query", force_repartition=True)
 
     def test_a_frozen_worker_is_killed_and_rejoins(self):
-        self.same("SparkXGBClassifier", dying("frozen", 3))
+        with self.losing(1):
+            self.same("SparkXGBClassifier", dying("frozen", 3))
 
     def test_a_model_is_trained_on_from_another_one_with_learning_rates_of_its_own(self):
         from xgboost.callback import LearningRateScheduler
@@ -194,7 +170,8 @@ class TheSameModel(TheSameModelOf):
         theirs = self.estimator("SparkXGBRegressor", callbacks=[LearningRateScheduler([0.3] * 6 + [0.1] * 6)], **more)
         dying_too = [LearningRateScheduler([0.3] * 6 + [0.1] * 6), dying("worker", 8)]
         ours = self.estimator("SparkXGBRegressor", callbacks=dying_too, **more)
-        self.assertEqual(self.model(self.fit(ours)), self.model(theirs.fit(self.rows)))
+        with self.losing(1):
+            self.assertEqual(self.model(self.fit(ours)), self.model(theirs.fit(self.rows)))
 
     def same_with(self, make, *dying_too, **parameters):
         """Ours with deaths, and stock's without them, of estimators with a callback of this kind."""
@@ -205,24 +182,27 @@ class TheSameModel(TheSameModelOf):
         return ours.get_booster()
 
     def test_a_callback_that_remembers_and_asks_for_the_model_comes_back_as_it_was(self):
-        booster = self.same_with(remembering, dying("worker", 11))
+        with self.losing(1):
+            booster = self.same_with(remembering, dying("worker", 11))
         self.assertIn("(11, ", booster.attr("remembered"))
 
     def test_a_callback_s_own_count_stops_the_training_where_it_would_have(self):
-        with set_for_now(self.spark, checkpoint_rounds=3):
+        with self.losing(1, 2), set_for_now(self.spark, checkpoint_rounds=3):
             booster = self.same_with(lambda: stopping_after(9), dying("worker", 7), dying("executor", 8, rank=2))
         self.assertEqual(booster.num_boosted_rounds(), 9)
 
     def test_a_spare_has_the_rank_of_an_executor_that_is_killed_at_once(self):
-        self.spare_takes(lambda folder: dying("executor", 11, spare_in=folder))
+        with self.a_spare_takes(1) as folder:
+            self.same("SparkXGBClassifier", dying("executor", 11, spare_in=folder))
 
     def test_a_spare_has_the_rank_of_an_executor_that_is_killed_before_it_had_joined(self):
-        self.spare_takes(lambda _: dying_before_it_trains("loaded", "executor"))
+        with self.a_spare_takes():
+            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("joining", "executor"))
 
-    def spare_takes(self, dying_with_events_in):
-        with tempfile.TemporaryDirectory() as folder:
-            with set_for_now(self.spark, spares=1, events=folder):
-                self.same("SparkXGBClassifier", dying_with_events_in(folder))
+    @contextlib.contextmanager
+    def a_spare_takes(self, *lost):
+        with set_for_now(self.spark, spares=1), self.losing(*lost) as folder:
+            yield folder
             events = "".join(file.read_text() for file in pathlib.Path(folder).iterdir())
         self.assertIn('"index":3', next(line for line in events.splitlines() if '"SpareTook"' in line))
 
@@ -310,10 +290,29 @@ class TheSameModel(TheSameModelOf):
             with self.subTest(name), unittest.mock.patch.object(core._SparkXGBEstimator, name):
                 delattr(core._SparkXGBEstimator, name)
                 refused(name)
+        with self.subTest("another minor version"), unittest.mock.patch("xgboost.__version__", "3.9.0"):
+            with self.assertRaises(self.rejoin.RejoinError) as raised:
+                self.fit(self.estimator("SparkXGBClassifier"))
+            self.assertIn("XGBoost 3.9.0 isn't as expected", raised.exception.text)
+        with self.subTest("rows by another way"), unittest.mock.patch.object(
+            core._SparkXGBEstimator, "_fit", lambda stock, rows: stock._prepare_input(rows)[0].toPandas()
+        ):
+            refused("toPandas")
+        with self.subTest("no training"), unittest.mock.patch.object(
+            core._SparkXGBEstimator, "_fit", lambda stock, rows: None
+        ):
+            refused("trained 0 times")
         with self.subTest("worker_train"):
             seams = ("CommunicatorContext", "train_in_a_worker")
             with unittest.mock.patch("rejoin._spark_estimator.SEAMS", seams):
                 refused("train_in_a_worker")
+
+    def test_workers_with_another_xgboost_end_the_fit_at_the_first_try(self):
+        with self.assertRaises(self.rejoin.RejoinError) as raised, self.losing():
+            with unittest.mock.patch("rejoin._spark_xgboost.xgboost", unittest.mock.Mock(__version__="3.3.9")):
+                self.fit(self.estimator("SparkXGBClassifier"))
+        self.assertEqual(raised.exception.code.name, "INCOMPATIBLE")
+        self.assertIn(f"the driver has XGBoost 3.3.9, this Python worker has {XGBOOST}", raised.exception.text)
 
     def test_spark_connect_is_refused_with_the_remedy(self):
         frame = unittest.mock.Mock(sparkSession=unittest.mock.Mock(spec=["client", "sql"]))
@@ -348,7 +347,7 @@ class EarlyStopping(TheSameModelOf):
         best = self.stock("SparkXGBClassifier", **parameters).get_booster().best_iteration
         self.assertGreater(best, 2)
         for round_ in (best - 1, best + 2):
-            with self.subTest(round=round_, best=best), set_for_now(self.spark, checkpoint_rounds=3):
+            with self.subTest(round=round_, best=best), self.losing(1), set_for_now(self.spark, checkpoint_rounds=3):
                 model = self.same("SparkXGBClassifier", dying("worker", round_), **parameters)
                 self.assertEqual(model.get_booster().best_iteration, best)
 

@@ -61,7 +61,7 @@ def run(
     fn: Callable[..., Any],
     args: Tuple[Any, ...] = (),
     kwargs: Optional[Mapping[str, Any]] = None,
-    num_proc: int = 1,
+    num_proc: int = 4,
     data: Any = None,
 ) -> List[Any]:
     """Runs ``fn(ranks, *args, **kwargs)`` as the ranks of a job; the results, in rank order.

@@ -15,7 +15,7 @@ import time
 import unittest
 import unittest.mock
 
-from .cluster import JARS, PYTHONPATH, ROOT, SPARK, WORLD, dies, once_a_spare_stands_by, session, set_for_now
+from .cluster import JARS, PYTHONPATH, RELEASE, ROOT, SPARK, WORLD, dies, once_a_spare_stands_by, session, set_for_now
 
 
 def descent(kill):
@@ -255,13 +255,18 @@ class OnACluster(unittest.TestCase):
                 context.setJobGroup("others", "")
 
     def test_workers_without_the_c_library_end_the_job_at_the_first_try(self):
-        environment = self.spark.sparkContext.environment
-        before = environment["REJOIN_LIBRARY"]
-        environment["REJOIN_LIBRARY"] = "/nowhere/librejoin.so"
-        try:
-            self.refused("INCOMPATIBLE", ["executor", "/nowhere/librejoin.so"], lambda ranks: None, num_proc=2)
-        finally:
-            environment["REJOIN_LIBRARY"] = before
+        words = ["executor", "/nowhere/librejoin.so"]
+        with unittest.mock.patch.dict(self.spark.sparkContext.environment, REJOIN_LIBRARY="/nowhere/librejoin.so"):
+            self.refused("INCOMPATIBLE", words, lambda ranks: None, num_proc=2)
+
+    def test_workers_with_another_release_end_the_job_at_the_first_try(self):
+        ours = self.spark.sparkContext.environment["REJOIN_LIBRARY"]
+        words = [f"the driver has Rejoin of version {RELEASE}", "executor", "of version 9.9.9"]
+        with tempfile.TemporaryDirectory() as folder:
+            theirs = pathlib.Path(folder) / "librejoin.so"
+            theirs.write_bytes(pathlib.Path(ours).read_bytes().replace(RELEASE.encode(), b"9.9.9"))
+            with unittest.mock.patch.dict(self.spark.sparkContext.environment, REJOIN_LIBRARY=str(theirs)):
+                self.refused("INCOMPATIBLE", words, lambda ranks: None, num_proc=2)
 
     def test_a_range_of_ports_that_does_not_suffice_ends_the_job_with_the_setting_s_name(self):
         import socket

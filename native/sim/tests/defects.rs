@@ -5,7 +5,14 @@ use rejoin_sim::ranks::Defect;
 use rejoin_sim::{run, Family, Scenario};
 
 fn by(defect: Defect, family: Family, within: u64) -> String {
-    let found = (0..within).find_map(|seed| run(family, seed, Some(defect), false).err().map(|found| (seed, found)));
+    by_from(0, defect, family, within)
+}
+
+/// The search begins at this seed, where one was found that is rare, and goes on with those before it: a minute less,
+/// for as long as that seed shows it.
+fn by_from(from: u64, defect: Defect, family: Family, within: u64) -> String {
+    let mut seeds = (from..within).chain(0..from);
+    let found = seeds.find_map(|seed| run(family, seed, Some(defect), false).err().map(|found| (seed, found)));
     let (seed, violation) = found.unwrap_or_else(|| panic!("none of {within} seeds of {family:?} shows {defect:?}"));
     println!("{defect:?} is found by seed {seed} of {family:?}: {}", violation.promise);
     violation.promise.to_string()
@@ -76,7 +83,8 @@ fn a_rank_that_goes_another_way_than_the_others_is_found() {
 
 #[test]
 fn results_that_come_late_and_count_are_found() {
-    found(Defect::LateResults, Family::Job, 20_000);
+    by_from(14_069, Defect::LateResults, Family::Hook, 200_000);
+    by(Defect::LateResults, Family::Job, 20_000);
 }
 
 #[test]
@@ -96,7 +104,8 @@ fn a_start_at_an_older_version_than_planned_is_found() {
 
 #[test]
 fn logs_that_are_dropped_while_a_rank_is_behind_are_found() {
-    assert_eq!(found(Defect::NoHolding, Family::Cascade, 10_000), "Progress");
+    by_from(46_215, Defect::NoHolding, Family::Hook, 100_000);
+    assert_eq!(by(Defect::NoHolding, Family::Cascade, 10_000), "Progress");
 }
 
 #[test]

@@ -103,6 +103,12 @@ class OnACluster(unittest.TestCase):
                 self.assertEqual([task for task, _ in seen], [0, 3, 2])
                 for (_, its), expected in zip(seen, sums):
                     self.assertAlmostEqual(its, expected, places=3)
+                (log,) = pathlib.Path(folder).glob("*.jsonl")
+                command = [os.environ["REJOIN_COMMAND"], "timeline", log]
+                drawn = subprocess.run(command, capture_output=True, text=True, timeout=60)
+                self.assertEqual(drawn.returncode, 0, drawn.stderr)
+                for text in (*(f"rank {rank}" for rank in range(WORLD)), "died once"):
+                    self.assertIn(f">\n{text}\n<", drawn.stdout)
 
     def test_a_rank_that_comes_back_reads_the_same_rows_though_they_can_not_be_computed_again(self):
         rows = self.spark.range(900).selectExpr("reflect('java.util.UUID', 'randomUUID') AS x").repartition(5)

@@ -14,12 +14,17 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 class NativeLibraryTest {
+  private static final String HERE =
+      NativeLibrary.platform("Linux", System.getProperty("os.arch")).substring("linux-".length());
+
   @Test
   void a_platform_has_one_name_however_java_calls_it() {
     assertEquals("linux-x86_64", NativeLibrary.platform("Linux", "amd64"));
@@ -28,44 +33,64 @@ class NativeLibraryTest {
     assertEquals("windows-x86_64", NativeLibrary.platform("Windows 11", "amd64"));
   }
 
+  /** As readelf calls the machine of each library that is in the jar. */
+  private static final Map<String, String> MACHINES =
+      Map.of("x86_64", "Advanced Micro Devices X86-64", "aarch64", "AArch64");
+
   @Test
-  void the_library_needs_no_glibc_newer_than_2_17() throws Exception {
-    Path library = Files.createTempFile("rejoin-", ".so");
-    try {
-      Files.write(library, library());
-      Process readelf =
-          new ProcessBuilder("readelf", "--wide", "--version-info", library.toString())
-              .redirectErrorStream(true)
-              .start();
-      String versions = new String(readelf.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertEquals(0, readelf.waitFor(), versions);
+  void each_library_is_for_its_machine_and_needs_no_glibc_newer_than_2_17() throws Exception {
+    assertTrue(libraries().containsKey(HERE), "of this machine");
+    for (Map.Entry<String, byte[]> library : libraries().entrySet()) {
+      String said = readelf(library.getValue());
+      assertTrue(said.contains(MACHINES.get(library.getKey())), library.getKey() + ": " + said);
       List<Integer> minors =
           Pattern.compile("GLIBC_2\\.(\\d+)")
-              .matcher(versions)
+              .matcher(said)
               .results()
               .map(found -> Integer.valueOf(found.group(1)))
               .collect(Collectors.toList());
-      assertEquals(17, Collections.max(minors), versions);
-    } finally {
-      Files.delete(library);
+      assertEquals(17, Collections.max(minors), library.getKey() + ": " + said);
     }
   }
 
   @Test
-  void the_library_names_no_folder_of_whoever_has_built_it() throws Exception {
-    String text = new String(library(), StandardCharsets.ISO_8859_1);
-    assertTrue(text.contains("native/agent/src/"), "where its own errors come from");
-    assertEquals(-1, text.indexOf(System.getProperty("user.home") + "/"));
+  void no_library_names_a_folder_of_whoever_has_built_it() throws Exception {
+    for (byte[] library : libraries().values()) {
+      String text = new String(library, StandardCharsets.ISO_8859_1);
+      assertTrue(text.contains("native/agent/src/"), "where its own errors come from");
+      assertEquals(-1, text.indexOf(System.getProperty("user.home") + "/"));
+    }
   }
 
-  private static byte[] library() throws IOException {
-    String resource =
-        "/native/"
-            + NativeLibrary.platform("Linux", System.getProperty("os.arch"))
-            + "/librejoin_jni.so";
-    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
-      return in.readAllBytes();
+  private static String readelf(byte[] library) throws Exception {
+    Path file = Files.createTempFile("rejoin-", ".so");
+    try {
+      Files.write(file, library);
+      Process readelf =
+          new ProcessBuilder(
+                  "readelf", "--wide", "--file-header", "--version-info", file.toString())
+              .redirectErrorStream(true)
+              .start();
+      String said = new String(readelf.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertEquals(0, readelf.waitFor(), said);
+      return said;
+    } finally {
+      Files.delete(file);
     }
+  }
+
+  /** Those that this build has put in, by their machines. */
+  private static Map<String, byte[]> libraries() throws IOException {
+    Map<String, byte[]> libraries = new HashMap<>();
+    for (String machine : MACHINES.keySet()) {
+      String resource = "/native/linux-" + machine + "/librejoin_jni.so";
+      try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
+        if (in != null) {
+          libraries.put(machine, in.readAllBytes());
+        }
+      }
+    }
+    return libraries;
   }
 
   @Test

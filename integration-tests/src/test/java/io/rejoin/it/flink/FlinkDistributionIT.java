@@ -47,7 +47,7 @@ class FlinkDistributionIT {
   }
 
   private static Void runExamples() throws Exception {
-    assertTrue(Files.exists(EXAMPLE), EXAMPLE + " is made by scripts/flink-example.sh");
+    assertTrue(Files.exists(EXAMPLE), EXAMPLE + " is made by scripts/examples.sh");
     Path rows = cluster.work().folder("rows");
     long count = DemoData.writeLabeled(rows, LENGTHS.length);
     List<String> models = runExample("Train", rows);

@@ -40,18 +40,12 @@ class SparkDistributionIT {
   }
 
   @Test
-  @DisplayName("spark-submit trains through a kill, and the model is the same")
+  @DisplayName("spark-submit trains through a kill, of which a listener of its jar hears")
   void spark_submit_survives_a_kill() throws Exception {
-    survives("spark-submit", command("spark-submit"));
-  }
-
-  @Test
-  @DisplayName("a listener of the application's jar is found by its name and gets the events")
-  void a_listener_of_the_applications_jar_gets_the_events() throws Exception {
     List<String> command = command("spark-submit");
     command.addAll(List.of("--conf", "spark.rejoin.listeners=" + LostListener.class.getName()));
-    survives("listener", command);
-    String output = Files.readString(cluster.work().file("listener.log"));
+    survives("spark-submit", command);
+    String output = Files.readString(cluster.work().file("spark-submit.log"));
     assertEquals(2, output.split("LostListener has seen rank 1 lost", -1).length, output);
   }
 

@@ -23,7 +23,9 @@ _SEAMS = ("_prepare_input", "_get_tracker_args")
 
 
 # By these a training could get at rows past ours.
-_WAYS_TO_ROWS = frozenset({"rdd", "mapInArrow", "toArrow", "toPandas", "foreachPartition", "collect", "toLocalIterator"})
+_WAYS_TO_ROWS = frozenset(
+    {"rdd", "mapInArrow", "toArrow", "toPandas", "foreachPartition", "collect", "toLocalIterator"}
+)
 
 
 class RejoinEstimator(Estimator, MLReadable, MLWritable):

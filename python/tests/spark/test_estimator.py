@@ -294,12 +294,16 @@ class TheSameModel(TheSameModelOf):
             with self.assertRaises(self.rejoin.RejoinError) as raised:
                 self.fit(self.estimator("SparkXGBClassifier"))
             self.assertIn("XGBoost 3.9.0 isn't as expected", raised.exception.text)
-        with self.subTest("rows by another way"), unittest.mock.patch.object(
-            core._SparkXGBEstimator, "_fit", lambda stock, rows: stock._prepare_input(rows)[0].toPandas()
+        with (
+            self.subTest("rows by another way"),
+            unittest.mock.patch.object(
+                core._SparkXGBEstimator, "_fit", lambda stock, rows: stock._prepare_input(rows)[0].toPandas()
+            ),
         ):
             refused("toPandas")
-        with self.subTest("no training"), unittest.mock.patch.object(
-            core._SparkXGBEstimator, "_fit", lambda stock, rows: None
+        with (
+            self.subTest("no training"),
+            unittest.mock.patch.object(core._SparkXGBEstimator, "_fit", lambda stock, rows: None),
         ):
             refused("trained 0 times")
         with self.subTest("worker_train"):

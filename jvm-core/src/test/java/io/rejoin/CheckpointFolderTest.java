@@ -160,10 +160,11 @@ class CheckpointFolderTest {
     try (Agent agent = Agent.open(first.job(), first.secret(), settings(first, "one"), durable);
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
       ranks.load();
-      ranks.checkpoint(new byte[] {1});
+      ranks.checkpoint(new byte[] {1}, new byte[] {7});
       await(first, TrainingEvent.Kind.DURABLE_WRITTEN);
-      // As a version of which another rank's part is still to come.
-      files.files.replaceAll((name, bytes) -> Arrays.copyOf(bytes, bytes.length - 1));
+      await(first, TrainingEvent.Kind.DURABLE_WRITTEN);
+      // As a version of which a rank's own model is still to come.
+      assertTrue(files.files.keySet().removeIf(name -> name.contains("-rank-0")));
       Tracker second = Tracker.open(settings);
       assertEquals(1, files.files.size());
       files.whenListed =

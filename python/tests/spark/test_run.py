@@ -355,7 +355,7 @@ class ASessionOfItsOwn(unittest.TestCase):
         self.assertEqual(driver.wait(), 0, "".join(lines[-30:]))
         self.assertEqual(lines[-1], "nothing runs [0, 1]\n")
 
-    def said(self, configure, without=()):
+    def said(self, configure, without=(), num_proc=1, expected="INCOMPATIBLE"):
         """What a program's job fails with, whose session is configured so, and whose workers lack these folders."""
         program = f"""if True:
             import sys
@@ -365,7 +365,7 @@ class ASessionOfItsOwn(unittest.TestCase):
             builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
             {configure}.getOrCreate().sparkContext.setLogLevel("OFF")
             try:
-                rejoin.spark.run(lambda ranks: None)
+                rejoin.spark.run(lambda ranks: None, num_proc={num_proc})
             except rejoin.RejoinError as refused:
                 print(refused)"""
         path = [part for part in PYTHONPATH.split(os.pathsep) if part not in map(str, without)]
@@ -375,7 +375,7 @@ class ASessionOfItsOwn(unittest.TestCase):
         ended = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
         )
-        self.assertIn("INCOMPATIBLE", ended.stdout, ended.stderr)
+        self.assertIn(expected, ended.stdout, ended.stderr)
         return ended.stdout
 
     def test_that_was_started_without_our_jars_is_told_the_line_to_add(self):
@@ -384,3 +384,8 @@ class ASessionOfItsOwn(unittest.TestCase):
     def test_whose_workers_lack_the_package_is_told_so(self):
         said = self.said(f"rejoin.spark.configure(builder, {JARS})", without=[ROOT / "python"])
         self.assertIn("have no package rejoin", said)
+
+    def test_of_too_few_slots_is_told_the_argument_to_lower(self):
+        said = self.said(f"rejoin.spark.configure(builder, {JARS})", num_proc=4, expected="BAD_ARGUMENT")
+        self.assertIn("4 workers must train at the same time, but local[1] has 1 slots", said)
+        self.assertIn("set num_proc to at most 1", said)

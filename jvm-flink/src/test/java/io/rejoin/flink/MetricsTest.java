@@ -93,7 +93,7 @@ class MetricsTest {
     assertEquals(List.of(0L, 1L), ofRanks("incarnation"));
     assertTrue(SeenMetrics.of("batches").contains((long) VERSIONS));
 
-    List<String> log = Files.readAllLines(only(events));
+    List<String> log = complete(only(events));
     assertTrue(
         log.get(0).contains("\"Began\":{\"world\":3,\"command\":[\"train FailsOnce, gang 1\"]"));
     assertTrue(log.get(log.size() - 1).contains("\"Over\":{\"status\":0"), log.get(log.size() - 1));
@@ -104,6 +104,16 @@ class MetricsTest {
 
   private static List<Long> ofRanks(String metric) {
     return SeenMetrics.of(metric).stream().distinct().sorted().collect(Collectors.toList());
+  }
+
+  /** The job is over for its user before the coordinator has written the last line. */
+  private static List<String> complete(Path file) throws Exception {
+    List<String> log = Files.readAllLines(file);
+    while (log.isEmpty() || !log.get(log.size() - 1).contains("\"Over\"")) {
+      Thread.sleep(10);
+      log = Files.readAllLines(file);
+    }
+    return log;
   }
 
   private static Path only(Path folder) throws Exception {

@@ -33,11 +33,6 @@ final class GangAdmission {
     }
   }
 
-  /** The same for a gang that always has so many workers. */
-  AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
-    return admit(context, WorldBounds.fixed(workers), settings);
-  }
-
   /**
    * Waits until a slot for each worker and each spare is free, counted against the other gangs, and
    * takes them. A gang that may have fewer workers begins with those that there are slots for when
@@ -171,7 +166,7 @@ final class GangAdmission {
             context.master(),
             slots,
             context.isLocal() ? "" : waited,
-            bounds.isElastic() ? "that" : "numWorkers",
+            bounds.isElastic() ? "that" : bounds.workersName(),
             Math.max(1, slots - spares),
             context.isLocal()
                 ? "use local[" + (workers + spares) + ",4]"

@@ -26,6 +26,7 @@ import org.apache.spark.sql.types.StructType;
 public final class PythonGang {
   private final Surroundings surroundings;
   private final SettingValues settings;
+  private final WorldBounds bounds;
   private final String checkpointAdvice;
   private final int rounds;
   private final PythonFunction function;
@@ -34,6 +35,7 @@ public final class PythonGang {
   private PythonGang(
       Surroundings surroundings,
       SettingValues settings,
+      WorldBounds bounds,
       String checkpointAdvice,
       int rounds,
       PythonFunction function,
@@ -41,6 +43,7 @@ public final class PythonGang {
     this.listeners = listeners;
     this.surroundings = surroundings;
     this.settings = settings;
+    this.bounds = bounds;
     this.checkpointAdvice = checkpointAdvice;
     this.rounds = rounds;
     this.function = function;
@@ -85,7 +88,14 @@ public final class PythonGang {
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
     surroundings.check(workersName);
     PythonGang gang =
-        new PythonGang(surroundings, settings, checkpointAdvice, rounds, function, listeners);
+        new PythonGang(
+            surroundings,
+            settings,
+            WorldBounds.fixed(workers, workersName),
+            checkpointAdvice,
+            rounds,
+            function,
+            listeners);
     output.runsIn(Thread.currentThread());
     try {
       return new Beginnings(settings, surroundings, Faults.none())
@@ -104,7 +114,7 @@ public final class PythonGang {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
     try (GangAdmission.AdmittedGang admittedGang =
-        GangAdmission.of(context).admit(context, workers, settings)) {
+        GangAdmission.of(context).admit(context, bounds, settings)) {
       RDD<byte[]> none =
           JavaSparkContext.fromSparkContext(context)
               .<byte[]>parallelize(Collections.emptyList(), workers)
@@ -121,7 +131,7 @@ public final class PythonGang {
     Dataset<Row> divided = divide ? RejoinSpark.divided(data, workers) : data;
     StructType schema = divided.schema();
     try (GangAdmission.AdmittedGang admittedGang =
-            GangAdmission.of(context).admit(context, workers, settings);
+            GangAdmission.of(context).admit(context, bounds, settings);
         PreparedInput input =
             preparation.prepare("training", () -> divided, workers, new SparkRowPages(schema))) {
       return run(

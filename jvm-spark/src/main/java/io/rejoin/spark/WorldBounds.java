@@ -11,6 +11,7 @@ import org.apache.spark.SparkConf;
 /** How many ranks a gang wants, and between which numbers they may change while it trains. */
 final class WorldBounds {
   private final int workers;
+  private final String workersName;
   private final int min;
   private final int max;
   private final boolean isElastic;
@@ -18,8 +19,15 @@ final class WorldBounds {
   private final long intervalMillis;
 
   private WorldBounds(
-      int workers, int min, int max, boolean isElastic, long timeoutMillis, long intervalMillis) {
+      int workers,
+      String workersName,
+      int min,
+      int max,
+      boolean isElastic,
+      long timeoutMillis,
+      long intervalMillis) {
     this.workers = workers;
+    this.workersName = workersName;
     this.min = min;
     this.max = max;
     this.isElastic = isElastic;
@@ -27,9 +35,13 @@ final class WorldBounds {
     this.intervalMillis = intervalMillis;
   }
 
-  /** Always so many. */
-  static WorldBounds fixed(int workers) {
-    return new WorldBounds(workers, workers, workers, false, 0, 0);
+  /**
+   * Always so many.
+   *
+   * @param workersName what the number of workers is called where the user sets it
+   */
+  static WorldBounds fixed(int workers, String workersName) {
+    return new WorldBounds(workers, workersName, workers, workers, false, 0, 0);
   }
 
   /**
@@ -42,7 +54,7 @@ final class WorldBounds {
    */
   static WorldBounds of(SettingValues settings, SparkConf conf, int workers, String workersName) {
     if (!areSet(settings)) {
-      return fixed(workers);
+      return fixed(workers, workersName);
     }
     long min = settings.number(SparkSettings.WORKERS_MIN);
     long max = settings.number(SparkSettings.WORKERS_MAX);
@@ -78,7 +90,7 @@ final class WorldBounds {
           members);
     }
     long interval = settings.number(SparkSettings.RESIZE_INTERVAL);
-    return new WorldBounds(workers, (int) min, (int) max, true, timeout, interval);
+    return new WorldBounds(workers, workersName, (int) min, (int) max, true, timeout, interval);
   }
 
   /** Whether a user has set any bound. */
@@ -125,6 +137,11 @@ final class WorldBounds {
   /** How many ranks it begins with if it can. */
   int workers() {
     return workers;
+  }
+
+  /** What the user calls the number of workers. */
+  String workersName() {
+    return workersName;
   }
 
   int min() {

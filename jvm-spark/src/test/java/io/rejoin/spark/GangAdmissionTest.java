@@ -40,16 +40,21 @@ class GangAdmissionTest {
     return session.sparkContext();
   }
 
+  private static WorldBounds fixed(int workers) {
+    return WorldBounds.fixed(workers, "numWorkers");
+  }
+
   private CompletableFuture<GangAdmission.AdmittedGang> admit(int workers) {
     return CompletableFuture.supplyAsync(
-        () -> GangAdmission.of(context()).admit(context(), workers, settings));
+        () -> GangAdmission.of(context()).admit(context(), fixed(workers), settings));
   }
 
   @Test
   void a_gang_that_can_never_fit_is_refused_with_both_numbers() {
     RejoinException failure =
         assertThrows(
-            RejoinException.class, () -> GangAdmission.of(context()).admit(context(), 4, settings));
+            RejoinException.class,
+            () -> GangAdmission.of(context()).admit(context(), fixed(4), settings));
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
     assertTrue(
         failure.text().contains("4 workers") && failure.text().contains("3 slots"), failure.text());
@@ -57,7 +62,8 @@ class GangAdmissionTest {
 
   @Test
   void a_second_gang_waits_until_the_first_has_left() throws Exception {
-    GangAdmission.AdmittedGang first = GangAdmission.of(context()).admit(context(), 2, settings);
+    GangAdmission.AdmittedGang first =
+        GangAdmission.of(context()).admit(context(), fixed(2), settings);
     CompletableFuture<GangAdmission.AdmittedGang> second = admit(2);
     awaitQueue(second);
 
@@ -83,7 +89,8 @@ class GangAdmissionTest {
 
   @Test
   void a_small_gang_that_would_fit_waits_behind_a_large_one_that_came_before_it() throws Exception {
-    GangAdmission.AdmittedGang first = GangAdmission.of(context()).admit(context(), 2, settings);
+    GangAdmission.AdmittedGang first =
+        GangAdmission.of(context()).admit(context(), fixed(2), settings);
     CompletableFuture<GangAdmission.AdmittedGang> large = admit(3);
     awaitQueue(large);
     CompletableFuture<GangAdmission.AdmittedGang> small = admit(1);
@@ -99,7 +106,7 @@ class GangAdmissionTest {
   @Test
   void a_gang_that_fits_beside_another_does_not_wait() throws Exception {
     try (GangAdmission.AdmittedGang two =
-        GangAdmission.of(context()).admit(context(), 2, settings)) {
+        GangAdmission.of(context()).admit(context(), fixed(2), settings)) {
       assertFalse(two == null);
       admit(1).get(60, TimeUnit.SECONDS).close();
     }
@@ -108,7 +115,7 @@ class GangAdmissionTest {
   @Test
   void slots_are_given_back_once_however_often_they_are_closed() throws Exception {
     GangAdmission.AdmittedGang admittedGang =
-        GangAdmission.of(context()).admit(context(), 3, settings);
+        GangAdmission.of(context()).admit(context(), fixed(3), settings);
     admittedGang.close();
     admittedGang.close();
     GangAdmission.AdmittedGang all = admit(3).get(60, TimeUnit.SECONDS);
@@ -158,7 +165,7 @@ class GangAdmissionTest {
   void a_gang_for_which_there_are_slots_waits_for_those_that_others_have() throws Exception {
     CompletableFuture<Integer> second;
     try (GangAdmission.AdmittedGang first =
-        GangAdmission.of(context()).admit(context(), 2, settings)) {
+        GangAdmission.of(context()).admit(context(), fixed(2), settings)) {
       assertEquals(2, first.workers());
       second =
           CompletableFuture.supplyAsync(
@@ -181,11 +188,11 @@ class GangAdmissionTest {
     SettingValues hasty =
         SparkSettings.of(Collections.singletonMap("spark.rejoin.queue.timeout", "200ms"));
     try (GangAdmission.AdmittedGang all =
-        GangAdmission.of(context()).admit(context(), 3, settings)) {
+        GangAdmission.of(context()).admit(context(), fixed(3), settings)) {
       assertFalse(all == null);
       CompletableFuture<GangAdmission.AdmittedGang> late =
           CompletableFuture.supplyAsync(
-              () -> GangAdmission.of(context()).admit(context(), 1, hasty));
+              () -> GangAdmission.of(context()).admit(context(), fixed(1), hasty));
       ExecutionException failure =
           assertThrows(ExecutionException.class, () -> late.get(60, TimeUnit.SECONDS));
       assertEquals(RejoinException.Code.TIMED_OUT, ((RejoinException) failure.getCause()).code());

@@ -5,6 +5,7 @@ use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::transport::JobId;
+use rejoin_agent::TrackerNotice;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,8 +48,14 @@ impl EventLog {
         Ok(log)
     }
 
-    /// The tracker has reported this.
-    pub(crate) fn event(&mut self, event: &Event) {
+    /// The tracker has reported this; what isn't an event isn't in the log.
+    pub(crate) fn notice(&mut self, notice: &TrackerNotice) {
+        if let TrackerNotice::Event(event) = notice {
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
         let end = match event {
             Event::JobEnded { .. } => Some((0, "all ranks have reached the end".to_owned())),
             Event::JobFailed { error } => Some((1, error.to_string())),

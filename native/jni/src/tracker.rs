@@ -224,8 +224,8 @@ pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis:
             break reported;
         }
     };
-    if let (Some(TrackerNotice::Event(event)), Some(log)) = (&reported, &tracker.log) {
-        log.lock().event(event);
+    if let (Some(notice), Some(log)) = (&reported, &tracker.log) {
+        log.lock().notice(notice);
     }
     match reported {
         Some(notice) => to_texts(env, &facts::of_notice(notice)),
@@ -245,7 +245,12 @@ pub(crate) fn result<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Re
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<(), Failure> {
     if let Some(tracker) = TRACKERS.remove(tracker) {
         if let Some(log) = &tracker.log {
-            log.lock().close();
+            let mut log = log.lock();
+            // What the driver didn't wait for belongs to the log, too: the end, above all.
+            while let Ok(Some(notice)) = tracker.server.poll(Duration::ZERO) {
+                log.notice(&notice);
+            }
+            log.close();
         }
         if tracker.is_its().is_ok() {
             tracker.server.close();

@@ -8,8 +8,10 @@ import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -20,6 +22,22 @@ class EventLogTest {
 
   @Test
   void a_picture_is_drawn_of_it(@TempDir Path folder) throws Exception {
+    String drawn = timeline(logOf(folder, EventLogTest::awaitEnd));
+    assertTrue(drawn.contains("rejoin: a test"), drawn);
+    assertTrue(
+        drawn.contains("1 ranks") && drawn.contains("all ranks have reached the end"), drawn);
+  }
+
+  @Test
+  void it_has_the_end_also_where_the_driver_closes_the_tracker_before_it_has_heard_of_it(
+      @TempDir Path folder) throws Exception {
+    List<String> log = Files.readAllLines(logOf(folder, EventLogTest::awaitResult));
+    String last = log.get(log.size() - 1);
+    assertTrue(last.contains("\"Over\":{\"status\":0"), last);
+  }
+
+  /** Of a job of one rank, once the driver has waited for its end and has closed the tracker. */
+  private static Path logOf(Path folder, Consumer<Tracker> wait) {
     Path events = folder.resolve("events");
     SettingValues values = CommonSettings.of(Map.of("events", events.toString()));
     JobId job = JobId.random();
@@ -35,12 +53,23 @@ class EventLogTest {
         ranks.checkpoint(new byte[] {1});
         ranks.finish(new byte[] {1});
       }
-      awaitEnd(tracker);
+      wait.accept(tracker);
     }
-    String drawn = timeline(events.resolve(job + ".jsonl"));
-    assertTrue(drawn.contains("rejoin: a test"), drawn);
-    assertTrue(
-        drawn.contains("1 ranks") && drawn.contains("all ranks have reached the end"), drawn);
+    return events.resolve(job + ".jsonl");
+  }
+
+  private static void awaitResult(Tracker tracker) {
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+    while (true) {
+      try {
+        tracker.result();
+        return;
+      } catch (RejoinException notYet) {
+        assertEquals(RejoinException.Code.BAD_STATE, notYet.code());
+        assertTrue(System.nanoTime() < deadline, "the job did not end within 30 s");
+        Thread.onSpinWait();
+      }
+    }
   }
 
   private static void awaitEnd(Tracker tracker) {

@@ -124,6 +124,26 @@ fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_
 }
 
 #[test]
+fn a_launcher_that_is_told_to_end_and_hears_of_the_jobs_end_first_starts_nothing_again_and_ends_by_its_signal() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "1", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let sizes = ["2", "4", "2"];
+    let mut a = job.slots("a", "2", &sizes);
+    a.printed("reached 1", 2);
+    let mut b = job.slots("b", "2", &sizes);
+    b.printed("reached 2", 2);
+    signal(b.child.id(), "TERM");
+    until("the world shrinks", || tracker.text("err").contains("leaves, so the world of 4 ranks"));
+    signal(b.child.id(), "STOP");
+    a.ended().ended(0);
+    signal(b.child.id(), "CONT");
+    let b = b.ended().ended(143);
+    tracker.ended().ended(0);
+    assert!(!b.err.contains("starts after"), "{}", b.err);
+}
+
+#[test]
 fn a_host_that_is_gone_is_waited_for_in_vain_and_another_one_takes_its_numbers_and_no_more_than_there_are() {
     let job = Job::new();
     let times = ["-n", "4", "--min", "2", "--max", "4", "--elastic-timeout", "300ms", "--resize-interval", "100ms"];

@@ -74,7 +74,7 @@ impl Run<'_> {
     }
 
     pub(super) fn conclude(mut self) -> u8 {
-        let ending = self.ending.take().unwrap_or(Ending::Well);
+        let ending = self.ending.take().unwrap_or(self.parting.map_or(Ending::Well, Ending::Signalled));
         let mut status = ending.status();
         if status != 0 {
             self.say(&ending.reason());

@@ -140,7 +140,8 @@ impl Run<'_> {
         };
         let how = described(status, host.as_deref());
         self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
-        let has_left = self.growth.has_left(rank) && !self.is_ended();
+        // One that was asked to end and reaches the job's end first has ended like the others.
+        let has_left = self.growth.has_left(rank) && !(self.is_ended() && status.success());
         if has_left || !status.success() {
             // The tracker learns it here first: no rank waits for a time-out.
             let executor = launched::executor(rank, attempt);

@@ -20,7 +20,7 @@ use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::tracker_life::{JobTerms, TrackerLife};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
-use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
+use rejoin_agent::{TrackerServer, TrackerServerConfig};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

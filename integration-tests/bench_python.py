@@ -73,6 +73,7 @@ def gaps(shape):
     for _ in range(PAIRS):
         with tempfile.TemporaryDirectory() as folder:
             fit(rows, shape, True, dying_in_the_middle(pathlib.Path(folder), SHAPES[shape][2] // 2))
+            assert (pathlib.Path(folder) / "killed").exists(), "the worker of rank 1 was to be killed"
             rounds = [float(line) for line in (pathlib.Path(folder) / "rounds").read_text().split()]
         waited.append(1000 * max(after - before for before, after in zip(rounds, rounds[1:])))
     figure(f"{shape}: a killed worker keeps the others waiting", "ms", waited, [0] * PAIRS, GAP_BAR)

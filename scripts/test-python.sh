@@ -15,7 +15,11 @@ for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
     # Without them the tests that need them fail, and say so.
     more=
-    case ${1:-} in spark.test_mlflow*) more=mlflow ;; spark.test_examples*) more=torch ;; esac
+    case ${1:-} in
+      spark.test_mlflow*) more=mlflow ;;
+      spark.test_connect*) more=connect ;;
+      spark.test_examples*) more=torch ;;
+    esac
     case ${1:-} in
       spark.* | published.test_wheel*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;;
     esac

@@ -4,6 +4,7 @@ import os
 import pickle
 from typing import Any, Callable, Dict, List, Optional
 
+from pyspark import cloudpickle
 from pyspark.ml import Estimator
 from pyspark.ml.param import Param
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
@@ -94,7 +95,7 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         check_version()
         _refuse_others("its estimators have no", [name for name in _SEAMS if not hasattr(stock, name)])
         _refuse_device(stock)
-        refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [])
+        refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [], cloudpickle)
         workers, rounds = stock.getOrDefault(stock.num_workers), stock.getOrDefault("n_estimators")
         prepare, trained = stock._prepare_input, []
 

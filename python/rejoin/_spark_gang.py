@@ -18,8 +18,26 @@ _LOOK_SECONDS = 0.2
 REMEDY = "spark = rejoin.spark.configure(SparkSession.builder).getOrCreate()"
 
 
+# The oldest one has tags of jobs, by which one that is interrupted is cancelled.
+_PYSPARK = ((3, 5), (4, 1))
+
+
+def check_pyspark() -> None:
+    """Refuses a pyspark that is older than what is supported, or missing."""
+    oldest, newest = (f"{major}.{minor}" for major, minor in _PYSPARK)
+    try:
+        import pyspark
+    except ImportError as cause:
+        raise RejoinError(Code.INCOMPATIBLE, "pyspark can't be imported; pip install 'rejoin[spark]'") from cause
+    seen = pyspark.__version__
+    if tuple(int(part) for part in seen.split(".")[:2]) < _PYSPARK[0]:
+        text = f"pyspark {seen} is too old; supported are {oldest} to {newest}"
+        raise RejoinError(Code.INCOMPATIBLE, f"{text}: pip install 'rejoin[spark]', and a cluster of that version")
+
+
 def session_of(data: Any) -> Any:
     """The session of a data frame, or the active one; a classic one."""
+    check_pyspark()
     from pyspark.sql import SparkSession
 
     if data is not None:

@@ -27,15 +27,17 @@ class Launch:
         self._values = dict(zip(words[::2], words[1::2]))
         theirs, ours = self._values["version"], _library.library_version()
         if theirs != ours:
-            text = (
-                f"the driver has Rejoin of version {theirs}, this Python worker (executor {self._values['executor']} "
-                f"on {self._values['hostname']}) of version {ours}; expected one version everywhere"
-            )
-            raise RejoinError(Code.INCOMPATIBLE, text)
+            text = f"the driver has Rejoin of version {theirs}, {self.worker} of version {ours}"
+            raise RejoinError(Code.INCOMPATIBLE, f"{text}; expected one version everywhere")
         _library.log_level(self._values["log.level"])
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
+
+    @property
+    def worker(self) -> str:
+        """This process, in an error's text."""
+        return f"this Python worker (executor {self['executor']} on {self['hostname']})"
 
     def number(self, name: str) -> int:
         return int(self._values[name])
@@ -56,10 +58,7 @@ class Launch:
     def check(self, rank: int) -> None:
         """The rows that came along are those of the rank that the task was given in the JVM."""
         if self.has_spares and rank != self.number("given"):
-            text = (
-                f"the rows of rank {self['given']} came to this Python worker (executor {self['executor']}), which was "
-                f"given rank {rank}, as the former was believed lost; the task has to be retried, and stands by then"
-            )
+            text = f"the rows of rank {self['given']} came to {self.worker}, which was given rank {rank}, as the former was believed lost; the task has to be retried, and stands by then"
             raise RejoinError(Code.FENCED, text)
 
     def process(self, start: Callable[..., Any]) -> Any:

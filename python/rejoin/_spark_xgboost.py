@@ -19,7 +19,7 @@ from xgboost.core import XGBoostError
 from ._errors import Code, RejoinError
 from ._limits import limits_of
 from ._spark_rank import Launch, Rank, Rows, Shown
-from ._xgboost_callbacks import CarriedCallbacks
+from ._xgboost_callbacks import Carry
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
 from ._xgboost_training import Rhythm
 from .xgboost import Checkpoint, _Context
@@ -42,7 +42,7 @@ class EstimatorRank(Rank):
 
     def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
         if xgboost.__version__ != self._xgboost:
-            text = f"the driver has XGBoost {self._xgboost}, this Python worker has {xgboost.__version__}"
+            text = f"the driver has XGBoost {self._xgboost}, {launch.worker} has {xgboost.__version__}"
             raise RejoinError(Code.INCOMPATIBLE, f"{text}; install one version on all hosts")
 
         def start(*place: Any, **settings: Any) -> XgboostProcess:
@@ -90,7 +90,7 @@ def _texts(
 
     def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
         checkpoint = Checkpoint()
-        checkpoint._rhythm, checkpoint._carry = rhythm, CarriedCallbacks
+        checkpoint._rhythm, checkpoint._carry = rhythm, Carry(cloudpickle)
         trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
         # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
         # default metrics); made of the model's bytes it is the same at a rank that came back after the end.

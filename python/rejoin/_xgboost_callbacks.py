@@ -5,30 +5,57 @@ passed over. What others count, ask of the model or draw isn't known: they are k
 the checkpoint, and are called for what comes after it only.
 """
 
-from typing import Any, List, Optional, Set
+from typing import Any, List, Optional, Sequence, Set
 
-from pyspark import cloudpickle
 from xgboost.callback import CallbackContainer, TrainingCallback
 
 from ._arguments import refused
-from ._errors import RejoinError
+from ._errors import Code, RejoinError
 
 # What the tracker keeps of one rank (LOCAL_LIMIT in native/protocol).
 _MOST_BYTES = 256 << 10
 
 
+class Carry:
+    """Whose state travels: these callbacks', or without any that of all that aren't XGBoost's or ours."""
+
+    def __init__(self, pickler: Any, callbacks: Optional[Sequence[TrainingCallback]] = None) -> None:
+        """``pickler``: the module ``pickle``, or one like it."""
+        self.pickler, self._callbacks = pickler, callbacks
+
+    def of(self, container: CallbackContainer, own_modules: Set[str]) -> List[TrainingCallback]:
+        """Those of a training whose state travels."""
+        if self._callbacks is None:
+            return [each for each in container.callbacks if type(each).__module__ not in own_modules]
+        present = {id(each) for each in container.callbacks}
+        for callback in self._callbacks:
+            if id(callback) not in present:
+                raise refused(f"carry has {type(callback).__name__}, which isn't among this training's callbacks")
+        return list(self._callbacks)
+
+
 class CarriedCallbacks:
-    """In the place of each callback that isn't of ``own_modules`` stands one that passes over what
-    the checkpoint has: so many ``rounds``, and all of the training where it is ``complete``."""
+    """In the place of each callback whose state travels stands one that passes over what the
+    checkpoint has: so many ``rounds``, and all of the training where it is ``complete``."""
 
     def __init__(
-        self, container: CallbackContainer, own_modules: Set[str], rounds: int, complete: bool, kept: Optional[bytes]
+        self,
+        carry: Carry,
+        container: CallbackContainer,
+        own_modules: Set[str],
+        rounds: int,
+        complete: bool,
+        kept: Optional[bytes],
     ) -> None:
         self.rounds, self.complete = rounds, complete
-        self._kept: Any = None if kept is None else cloudpickle.loads(kept)
-        theirs = [each for each in container.callbacks if type(each).__module__ not in own_modules]
+        self._pickler = carry.pickler
+        self._kept: Any = None if kept is None else self._pickler.loads(kept)
+        theirs = carry.of(container, own_modules)
+        if rounds > 0 and theirs and self._kept is None:
+            text = f"this rank goes on after {rounds} rounds but was given no state of its callbacks"
+            raise RejoinError(Code.INTERNAL, text)
         self.callbacks: List[TrainingCallback] = theirs if self._kept is None else self._kept[1]
-        stand_ins = {id(each): _StandIn(self, number) for number, each in enumerate(theirs)}
+        stand_ins = {id(each): _StandIn(self, number, each) for number, each in enumerate(theirs)}
         # The container is going through its list, whose last elements are still to come.
         container.callbacks[:] = [stand_ins.get(id(each), each) for each in container.callbacks]
         self.state({})  # what can't be pickled is refused before the first round
@@ -43,11 +70,13 @@ class CarriedCallbacks:
         if not self.callbacks:
             return None
         try:
-            data: bytes = cloudpickle.dumps((settings, self.callbacks))
+            data: bytes = self._pickler.dumps((settings, self.callbacks))
         except Exception as cause:
-            raise _first_that_fails(self.callbacks) or refused(f"callbacks can't be pickled: {cause}") from cause
+            raise _first_that_fails(self.callbacks, self._pickler) or refused(
+                f"callbacks can't be pickled: {cause}"
+            ) from cause
         if len(data) > _MOST_BYTES:
-            sizes = {type(each).__name__: len(cloudpickle.dumps(each)) for each in self.callbacks}
+            sizes = {type(each).__name__: len(self._pickler.dumps(each)) for each in self.callbacks}
             name = max(sizes, key=lambda each: sizes[each])
             raise refused(
                 f"the state of the callbacks has {len(data)} bytes, the most of them in {name}; at most {_MOST_BYTES} "
@@ -60,12 +89,15 @@ class _StandIn(TrainingCallback):
     """What was done before the checkpoint isn't done again: all of the rounds, and the beginning of the next one,
     because the checkpoint is taken after it."""
 
-    def __init__(self, carried: CarriedCallbacks, number: int) -> None:
+    def __init__(self, carried: CarriedCallbacks, number: int, given: TrainingCallback) -> None:
         super().__init__()
-        self._carried, self._number = carried, number
+        self._carried, self._number, self._given = carried, number, given
 
     def _called(self) -> TrainingCallback:
         return self._carried.callbacks[self._number]
+
+    def before_training(self, model: Any) -> Any:
+        return self._given.before_training(model)  # it comes after ours in the list
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         rounds = self._carried.rounds
@@ -81,20 +113,25 @@ class _StandIn(TrainingCallback):
         return bool(self._called().after_iteration(model, epoch, evals_log))
 
     def after_training(self, model: Any) -> Any:
-        return model if self._carried.complete else self._called().after_training(model)
+        called = self._called()
+        trained = model if self._carried.complete else called.after_training(model)
+        if called is not self._given:
+            # Whoever has given it to the training looks at it afterwards.
+            vars(self._given).update(vars(called))
+        return trained
 
 
-def refuse_what_cannot_be_pickled(callbacks: List[Any]) -> None:
+def refuse_what_cannot_be_pickled(callbacks: List[Any], pickler: Any) -> None:
     """Raises ``BAD_ARGUMENT`` with the name of the first such callback."""
-    failure = _first_that_fails(callbacks)
+    failure = _first_that_fails(callbacks, pickler)
     if failure is not None:
         raise failure
 
 
-def _first_that_fails(callbacks: List[Any]) -> Optional[RejoinError]:
+def _first_that_fails(callbacks: List[Any], pickler: Any) -> Optional[RejoinError]:
     for callback in callbacks:
         try:
-            cloudpickle.dumps(callback)
+            pickler.dumps(callback)
         except Exception as cause:
             return refused(
                 f"the callback {type(callback).__name__} can't be pickled ({cause}), but its state has to be kept with "

@@ -22,6 +22,7 @@ from xgboost.collective import Op, allreduce
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
+from ._xgboost_callbacks import CarriedCallbacks, Carry
 from ._xgboost_rank import Rank
 
 _MAGIC = b"RJPX\1"
@@ -117,10 +118,9 @@ class Training:
         booster: xgboost.Booster,
         rhythm: Rhythm,
         check: Callable[[], None],
-        carry: Optional[Callable[..., Any]] = None,
+        carry: Optional[Carry] = None,
     ) -> None:
-        """``carry``: CarriedCallbacks, where the state of the user's callbacks travels; without it they
-        see the rounds that are passed over, too."""
+        """Callbacks whose state doesn't travel see the rounds that are passed over, too."""
         self._rank, self._rhythm, self._check = rank, rhythm, check
         self._booster = booster
         self._parameters, self._callbacks = _loop_of_callback()
@@ -134,7 +134,7 @@ class Training:
         self._kept = None if self._start.checkpoint is None else Kept.of(self._start.checkpoint)
         start, self._carried = self._start, None
         if carry is not None:
-            self._carried = carry(self._callbacks, own, start.round, start.complete, start.own)
+            self._carried = CarriedCallbacks(carry, self._callbacks, own, start.round, start.complete, start.own)
         # While rounds are passed over the Booster is the one that has never trained, which callbacks may set things of.
         self._passes_over = self._start.round > 0
         self._begun, self._wants_score = False, False

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequen
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
-from ._spark_gang import Gang, arrow_schema, pickled, session_of
+from ._spark_gang import Gang, arrow_schema, check_pyspark, pickled, session_of
 from ._spark_rank import FunctionRank
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ def configure(builder: Any, jars: Optional[Sequence[str]] = None) -> Any:
     it those that came with this package. They are added to ``spark.jars``; jars that the builder has
     there stay. A JVM that runs already (of an earlier session of this process, of ``spark-submit``,
     of the pyspark shell) doesn't get them, and the builder is left as it is: there they are given by
-    ``--jars``.
+    ``--jars``. Raises :class:`rejoin.RejoinError` ``INCOMPATIBLE`` for a pyspark that isn't supported.
     """
+    check_pyspark()
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -98,10 +99,8 @@ def run(
 
 
 def _own_jars() -> List[str]:
-    try:
-        import pyspark
-    except ImportError as cause:
-        raise RejoinError(Code.INCOMPATIBLE, "pyspark can't be imported; pip install 'rejoin[spark]'") from cause
+    import pyspark
+
     scala = "2.12" if pyspark.__version__.startswith("3.") else "2.13"
     jars = [*_JARS.glob("rejoin-core-*.jar"), *_JARS.glob(f"rejoin-spark_{scala}-*.jar")]
     if len(jars) != 2:

@@ -14,9 +14,11 @@ to 3.4; ``docs/guides/python-xgboost.md`` says what holds, and what a training h
 """
 
 import json
+import os
+import pickle
 import threading
 from types import TracebackType
-from typing import Any, Callable, Optional, Tuple, Type
+from typing import Any, Callable, Optional, Sequence, Tuple, Type
 
 import xgboost
 from xgboost.callback import TrainingCallback
@@ -27,6 +29,7 @@ from . import _arguments as given
 from ._arguments import refused
 from ._errors import Code, RejoinError
 from ._limits import limits_of
+from ._xgboost_callbacks import Carry
 from ._xgboost_rank import Rank, join
 from ._xgboost_training import Rhythm, Training
 
@@ -184,17 +187,28 @@ class Checkpoint(TrainingCallback):
     rates). Only what they ask of the model's content, its trees or predictions, is not there for
     rounds that are passed over: that is ``BAD_STATE``, and ``save_model`` leaves the file as it is.
 
+    The callbacks in ``carry``, which are among the training's, are for that: the state of each is kept
+    with the checkpoint (by ``pickle``, up to 256 KiB for all of a rank), comes back as it was there, and
+    sees what comes after it only. When the training ends, the object that was given has it, too.
+
     ``seed_per_iteration`` is set: without it a restarted rank would draw other samples. Up to
     XGBoost 3.2 ``every`` is part of the result where rows or columns are sampled, because all ranks
     go on with the kept model.
 
     One training in each ``with`` statement. ``BAD_ARGUMENT`` for GPUs, for ``process_type="update"``,
-    and for a custom objective without ``base_score`` in the parameters.
+    for a custom objective without ``base_score`` in the parameters, for a callback in ``carry`` that
+    can't be pickled, and for any in a job with durable checkpoints, which have none of their state.
     """
 
-    def __init__(self, every: int = 10) -> None:
+    def __init__(self, every: int = 10, carry: Sequence[TrainingCallback] = ()) -> None:
         super().__init__()
-        self._carry: Optional[Callable[..., Any]] = None  # CarriedCallbacks, in a RejoinEstimator
+        self._carry = Carry(pickle, carry) if carry else None
+        durable = os.environ.get("REJOIN_DURABLE", "")  # as `rejoin run` starts a rank
+        if carry and durable:
+            raise refused(
+                f"carry has {len(carry)} callbacks, but the job's checkpoints go to {durable} (--durable), where no "
+                "state of callbacks is written; leave out one of the two"
+            )
         rounds = given.number("every", every, 31)
         if rounds == 0:
             raise refused("every is 0; expected a number of rounds, at least 1")

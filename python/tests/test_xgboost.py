@@ -114,6 +114,9 @@ class Bridged(Trained):
     def test_a_second_run_goes_on_from_the_durable_checkpoints_of_one_that_died(self):
         self.goes_on_in_a_second_run("plain")
 
+    def test_a_callback_that_is_carried_asks_for_the_model_of_each_round_and_comes_back_as_it_was(self):
+        self.same_as_stock("carried", restarts=2, ACT="kill:1:7,kill:0:15")
+
     def test_a_version_that_is_unknown_is_refused_by_name_with_what_to_install(self):
         program = """
             import xgboost
@@ -130,9 +133,14 @@ class Bridged(Trained):
         for case, code, text in [
             ("no base score", "BAD_ARGUMENT", "Give base_score"),
             ("twice", "BAD_STATE", "a second training with a rejoin.xgboost.Checkpoint begins"),
+            ("carry locked", "BAD_ARGUMENT", "the callback Act can't be pickled"),
+            ("carry stranger", "BAD_ARGUMENT", "carry has Remembers, which isn't among this training's callbacks"),
+            ("carry durable", "BAD_ARGUMENT", "carry has 1 callbacks, but the job's checkpoints go to /"),
             ("nothing", "BAD_STATE", "ends without a model: expected one xgboost.train("),
         ]:
-            _, err = self.train(case, status=4, world=1)
+            with tempfile.TemporaryDirectory() as folder:
+                more = ["--durable", folder, "--job", case] if case == "carry durable" else []
+                _, err = self.train(case, status=4, world=1, more=more)
             self.assertRegex(err, f"rejoin: {code}: .*{re.escape(text)}", case)
 
 
@@ -206,6 +214,13 @@ class LongRun(Trained):
         undisturbed = self.told(self.train("sampled")[0])
         for act in ("kill:1:7,kill:0:12", "kill:1:7,kill:2:7", "kill:0:5"):
             self.assertEqual(self.told(self.train("sampled", ACT=act)[0]), undisturbed, act)
+
+    def test_carried_callbacks_come_back_as_they_were_wherever_they_stand(self):
+        for self.version, hooked in (("3.2.0", False), ("3.4.1", True)):
+            # In version 4 the training has ended.
+            late = [] if hooked else ["rank=2,version=4,at=bytes:0"]
+            act = "kill:1:2,kill:0:15"
+            self.same_as_stock("carried last", *late, restarts=2 + len(late), hooked=hooked, ACT=act)
 
     def test_files_of_former_rounds_are_stocks_after_a_restart(self):
         for self.version, hooked in (("3.2.0", False), ("3.4.1", True)):

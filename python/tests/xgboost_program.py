@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import xgboost as xgb
@@ -18,9 +20,9 @@ ROUNDS = 16
 
 
 def rows(rank, count=3000):
-    random = np.random.default_rng(7 + rank)
-    features = random.normal(size=(count, 8))
-    labels = features[:, 0] * 2 + np.sin(features[:, 1] * 3) + random.normal(size=count)
+    generator = np.random.default_rng(7 + rank)
+    features = generator.normal(size=(count, 8))
+    labels = features[:, 0] * 2 + np.sin(features[:, 1] * 3) + generator.normal(size=count)
     return features, labels
 
 
@@ -64,6 +66,27 @@ class Asks(TrainingCallback):
         return False
 
 
+class Remembers(TrainingCallback):
+    """Counts the trees of each round's model, and sets the learning rate by what it draws."""
+
+    def __init__(self):
+        super().__init__()
+        self.chance = random.Random(7)
+        self.began, self.seen = 0, []
+
+    def before_training(self, model):
+        self.began += 1
+        return model
+
+    def before_iteration(self, model, epoch, evals_log):
+        model.set_param("learning_rate", 0.1 + 0.4 * self.chance.random())
+        return False
+
+    def after_iteration(self, model, epoch, evals_log):
+        self.seen.append([epoch, len(model.get_dump()), sum(map(len, evals_log["test"].values()))])
+        return False
+
+
 class Pickles(TrainingCallback):
     """A copy of the model is a Booster like any other."""
 
@@ -95,7 +118,7 @@ def worst(margins, matrix):
     return "worst", float(np.abs(margins - matrix.get_label()).max())
 
 
-def train(case, rank, world, more):
+def train(case, rank, world, more, remembers):
     params = {"objective": "reg:squarederror", "max_depth": 4, "nthread": 1, "seed_per_iteration": True, "seed": 3}
     named = {}
     if case == "stopping":
@@ -138,6 +161,8 @@ def train(case, rank, world, more):
         named = {"xgb_model": first}
     if case == "asks":
         more = [*more, Asks(evaluated)]
+    elif case.startswith("carried"):
+        more = [*more, remembers] if case == "carried last" else [remembers, *more]
     elif case == "files":
         more = [*more, TrainingCheckPoint(os.environ["FOLDER"], interval=3), Pickles()]
     elif case == "twice":
@@ -155,7 +180,8 @@ def train(case, rank, world, more):
         **named,
     )
     assert type(booster) is xgb.Booster
-    measured = json.dumps([results, seen.seen, booster.attributes()], sort_keys=True)
+    remembered = [remembers.began, remembers.seen, remembers.chance.random()]
+    measured = json.dumps([results, seen.seen, booster.attributes(), remembered], sort_keys=True)
     digests = [hashlib.sha256(text).hexdigest()[:16] for text in (booster.save_raw("ubj"), measured.encode())]
     best = booster.attr("best_iteration")
     return f"digest {' '.join(digests)} rounds {booster.num_boosted_rounds()} best {best}"
@@ -176,7 +202,13 @@ def main(case):
         if case == "nothing":
             return
         # XGBoost makes its own callbacks the last ones; of the given ones ours need not be the first.
-        tell(train(case, ranks.rank, ranks.world, [act, rejoin.xgboost.Checkpoint(every)]))
+        remembers = Remembers()
+        carry = {"carried": [remembers], "carried last": [remembers], "carry stranger": [act, Remembers()]}
+        carry["carry locked"] = carry["carry durable"] = [act]
+        if case == "carry locked":
+            act.lock = threading.Lock()
+        checkpoint = rejoin.xgboost.Checkpoint(every, carry.get(case, ()))
+        tell(train(case, ranks.rank, ranks.world, [act, checkpoint], remembers))
         tell(f"rank {ranks.rank}.{ranks.incarnation} hooked {ranks.hooked}")
 
 
@@ -194,7 +226,7 @@ def stock(world, case):
 def stock_rank(case, arguments, task):
     with xgb.collective.CommunicatorContext(**json.loads(arguments), dmlc_task_id=task):
         rank, world = xgb.collective.get_rank(), xgb.collective.get_world_size()
-        tell(train(case, rank, world, []))
+        tell(train(case, rank, world, [], Remembers()))
 
 
 if __name__ == "__main__":

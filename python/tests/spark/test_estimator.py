@@ -60,6 +60,7 @@ class OnACluster(unittest.TestCase):
                 "first * 3 + pmod(hash(id), 100) / 100.0 AS number",
                 "pmod(hash(id), 5) AS relevance",
                 "1 + pmod(id, 3) AS weight",
+                "first * 2 AS margin",
                 "pmod(hash(id, 7), 4) = 0 AS held_out",
                 "CAST(id / 100 AS int) AS query",
             )
@@ -141,9 +142,12 @@ class TheSameModel(TheSameModelOf):
         with self.losing(1):
             self.same("SparkXGBClassifier", self.dying_outside_of_rounds("end"))
 
-    def test_rank_0_that_is_killed_before_the_first_round_rejoins_with_weights(self):
+    def test_rank_0_that_is_killed_before_the_first_round_rejoins_with_weights_and_margins(self):
+        columns = {"label_col": "number", "weight_col": "weight", "base_margin_col": "margin"}
         with self.losing(0):
-            self.same("SparkXGBRegressor", dying("worker", 0, rank=0), label_col="number", weight_col="weight")
+            margined = self.same("SparkXGBRegressor", dying("worker", 0, rank=0), **columns)
+        plain = self.stock("SparkXGBRegressor", label_col="number", weight_col="weight")
+        self.assertNotEqual(self.model(margined), self.model(plain), "margins count")
 
     def test_an_executor_that_is_killed_rejoins_with_early_stopping(self):
         parameters = {"n_estimators": 60, "learning_rate": 1.0, "max_depth": 6, "early_stopping_rounds": 4}
@@ -316,21 +320,9 @@ class TheSameModel(TheSameModelOf):
             with unittest.mock.patch("rejoin._spark_xgboost.xgboost", unittest.mock.Mock(__version__="3.3.9")):
                 self.fit(self.estimator("SparkXGBClassifier"))
         self.assertEqual(raised.exception.code.name, "INCOMPATIBLE")
-        self.assertIn(f"the driver has XGBoost 3.3.9, this Python worker has {XGBOOST}", raised.exception.text)
-
-    def test_spark_connect_is_refused_with_the_remedy(self):
-        frame = unittest.mock.Mock(sparkSession=unittest.mock.Mock(spec=["client", "sql"]))
-        jobs = [
-            lambda: self.rejoin.spark.RejoinEstimator(self.estimator("SparkXGBClassifier"))._fit(frame),
-            lambda: self.rejoin.spark.run(lambda ranks, rows: None, data=frame),
-        ]
-        for job in jobs:
-            with self.assertRaises(self.rejoin.RejoinError) as raised:
-                job()
-            self.assertEqual(raised.exception.code.name, "BAD_ARGUMENT")
-            self.assertRegex(
-                raised.exception.text, "Spark Connect is not supported: run this where the SparkContext is"
-            )
+        workers = re.escape(f"on 127.0.0.1) has {XGBOOST}")
+        text = rf"the driver has XGBoost 3\.3\.9, this Python worker \(executor \d+ {workers}"
+        self.assertRegex(raised.exception.text, text)
 
     def test_parameters_that_xgboost_refuses_end_the_fit_at_once_with_its_own_words(self):
         with self.assertRaises(self.rejoin.RejoinError) as raised:

@@ -25,7 +25,7 @@ class Autologged(OnACluster):
         with tempfile.TemporaryDirectory() as folder:
             mlflow.set_tracking_uri(f"file:{folder}")
             mlflow.set_experiment("fits")
-            mlflow.pyspark.ml.autolog(log_models=False, log_datasets=False)
+            mlflow.pyspark.ml.autolog()
             try:
                 with mlflow.start_run() as run:
                     fit()

@@ -294,6 +294,10 @@ class OnACluster(unittest.TestCase):
         self.refused("BAD_ARGUMENT", ["fn is int"], 5, num_proc=2)
         with unittest.mock.patch("rejoin._library.library_version", return_value="9.9.9"):
             self.refused("INCOMPATIBLE", ["jar of version 0.", "package of version 9.9.9"], lambda ranks: None)
+        with unittest.mock.patch("pyspark.__version__", "3.3.4"):
+            self.refused("INCOMPATIBLE", ["pyspark 3.3.4 is too old", "3.5 to 4.1"], lambda ranks: None)
+            with self.assertRaisesRegex(self.rejoin.RejoinError, "pyspark 3.3.4 is too old"):
+                self.rejoin.spark.configure(None)
         self.spark.conf.set("spark.rejoin.durable", "file:/nowhere")
         try:
             self.refused("BAD_ARGUMENT", ["spark.rejoin.durable is file:/nowhere"], lambda ranks: None, num_proc=2)

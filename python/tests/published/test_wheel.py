@@ -40,7 +40,7 @@ def found_python(minor):
     return None
 
 
-class AWheel(unittest.TestCase):
+class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         wheels = list((ROOT / "build" / "wheel").glob("rejoin-*.whl"))
@@ -76,6 +76,8 @@ class AWheel(unittest.TestCase):
             timeout=300,
         )
 
+
+class AWheel(Installed):
     def test_it_is_for_any_python_and_any_glibc_from_2_17_on(self):
         self.assertRegex(self.wheel.name, r"^rejoin-[0-9.]+-py3-none-manylinux2014_(x86_64|aarch64)\.whl$")
         for native in ("librejoin.so", "bin/rejoin"):
@@ -127,6 +129,8 @@ class AWheel(unittest.TestCase):
         )
         self.assertTrue(all("<" in limits and ">=" in limits for _, limits, extra in stated if extra), stated)
 
+
+class OnSpark(Installed):
     def run_on_spark(self, *program):
         from spark.cluster import FOLDERS, PYTHONPATH, SPARK
 
@@ -156,5 +160,6 @@ class AWheel(unittest.TestCase):
                 for output in cell.get("outputs", []):
                     print(output.get("text") or output.get("data", {{}}).get("text/plain"))""",
         )
+        self.assertIn("[rank 1] round 20 in life 1\n", said)
         self.assertIn("the same model: True", said)
         self.assertRegex(said, r"rank 2: .* started again 1 times")

@@ -19,6 +19,7 @@ LIMIT_SECONDS = 180
 PROGRAM = """
 import os
 import signal
+import time
 
 import numpy as np
 import rejoin.spark
@@ -36,9 +37,10 @@ def summed(ranks, rows, dies):
         if (ranks.incarnation, step, ranks.rank) in dies:
             process = os.getpid() if ranks.rank == 1 else executor()
             os.kill(process, signal.SIGKILL)
+            time.sleep(60)  # an executor's Python worker outlives it for a while
         total += ranks.allreduce(np.array([float(mine + step)]))
         ranks.checkpoint(total)
-    return total[0], ranks.incarnation
+    return float(total[0]), ranks.incarnation
 
 
 def executor():
@@ -107,7 +109,7 @@ class AProgramThatIsSubmitted(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, log.read_text())
         undisturbed, killed = (eval(line) for line in re.findall("(?m)^results (.*)$", output.read_text()))
         self.assertEqual([lives for _, lives in undisturbed], [0, 0, 0])
-        self.assertEqual([lives for _, lives in killed], [0, 1, 1], log.read_text())
+        self.assertEqual([lives for _, lives in killed], [0, 1, 1], output.read_text() + log.read_text())
         self.assertEqual(len({total for total, _ in undisturbed + killed}), 1, output.read_text())
 
 

@@ -86,9 +86,9 @@ def set_for_now(spark, **settings):
             spark.conf.unset(name)
 
 
-def dies(how):
-    """What a rank does to itself; by a notice its executor is told that it is to go, and a frozen executor
-    leaves its Python worker as it is."""
+def dies(how, spare_in=None):
+    """What a rank does to itself; once a spare stands by, where a folder of event logs is given. By a notice
+    its executor is told that it is to go, and a frozen executor leaves its Python worker as it is."""
     import signal
     import time
 
@@ -110,7 +110,7 @@ def dies(how):
             raise ValueError("once")
         time.sleep(60)  # until the signal is there
 
-    return die
+    return die if spare_in is None else once_a_spare_stands_by(spare_in, die)
 
 
 def once_a_spare_stands_by(folder, die):

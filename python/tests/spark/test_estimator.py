@@ -12,7 +12,7 @@ import unittest.mock
 import urllib.parse
 import urllib.request
 
-from .cluster import WORLD, XGBOOST, dies, once_a_spare_stands_by, session, set_for_now
+from .cluster import WORLD, XGBOOST, dies, session, set_for_now
 from .stateful import holding_a_lock, keeping, printing, remembering, stopping_after
 from .victims import outside_of_rounds
 
@@ -24,7 +24,7 @@ def dying(how, round_, rank=1, spare_in=None):
     a folder of event logs is given."""
     from xgboost.callback import TrainingCallback
 
-    die = dies(how) if spare_in is None else once_a_spare_stands_by(spare_in, dies(how))
+    die = dies(how, spare_in)
 
     class Dies(TrainingCallback):
         def before_iteration(self, model, epoch, evals_log):
@@ -91,12 +91,12 @@ class TheSameModelOf(OnACluster):
         ranks = [fact["RankLost"]["rank"] for fact in facts if "RankLost" in fact]
         self.assertEqual(sorted(ranks), sorted(lost), facts)
 
-    def dying_outside_of_rounds(self, moment, how="worker"):
+    def dying_outside_of_rounds(self, moment, how="worker", spare_in=None):
         """A callback by which rank 1 dies then; it fails the test if it hasn't."""
         signs = tempfile.TemporaryDirectory()
         self.addCleanup(signs.cleanup)
         self.addCleanup(lambda: self.assertEqual([sign.name for sign in pathlib.Path(signs.name).iterdir()], ["1-0"]))
-        return outside_of_rounds(signs.name, how, moment, ROUNDS - 1)
+        return outside_of_rounds(signs.name, how, moment, ROUNDS - 1, spare_in=spare_in)
 
     def same(self, kind, *callbacks, **parameters):
         """Ours after what the callbacks do, and stock's without it."""
@@ -200,8 +200,8 @@ class TheSameModel(TheSameModelOf):
             self.same("SparkXGBClassifier", dying("executor", 11, spare_in=folder))
 
     def test_a_spare_has_the_rank_of_an_executor_that_is_killed_before_it_had_joined(self):
-        with self.a_spare_takes():
-            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("joining", "executor"))
+        with self.a_spare_takes() as folder:
+            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("joining", "executor", folder))
 
     @contextlib.contextmanager
     def a_spare_takes(self, *lost):

@@ -15,7 +15,7 @@ import time
 import unittest
 import unittest.mock
 
-from .cluster import JARS, PYTHONPATH, RELEASE, ROOT, SPARK, WORLD, dies, once_a_spare_stands_by, session, set_for_now
+from .cluster import JARS, PYTHONPATH, RELEASE, ROOT, SPARK, WORLD, dies, session, set_for_now
 
 
 def descent(kill):
@@ -83,7 +83,7 @@ class OnACluster(unittest.TestCase):
     def test_a_spare_has_the_rank_of_a_worker_or_executor_that_is_killed_and_its_rows(self):
         for kill in ("worker", "executor"):
             with self.subTest(kill), tempfile.TemporaryDirectory() as folder:
-                die = once_a_spare_stands_by(folder, dies(kill))
+                die = dies(kill, folder)
 
                 def tasks(ranks, rows, die=die):
                     """Which task is which rank, after rank 1's has died."""

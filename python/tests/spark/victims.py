@@ -7,7 +7,7 @@ from .cluster import dies
 LOOK_SECONDS = 0.01
 
 
-def death(folder, how, rank=1, life=0, together=1):
+def death(folder, how, rank=1, life=0, together=1, spare_in=None):
     """What a rank does to itself in this life, when so many ranks are about to; nothing in another one.
     The folder's file of this name says that it has, and of which processes: the Python worker, what has
     forked it, and the executor."""
@@ -15,7 +15,7 @@ def death(folder, how, rank=1, life=0, together=1):
     import pathlib
     import time
 
-    signs, die, look = pathlib.Path(folder), dies(how), LOOK_SECONDS
+    signs, die, look = pathlib.Path(folder), dies(how, spare_in), LOOK_SECONDS
 
     def die_once():
         if life > 0 and not (signs / f"{rank}-{life - 1}").exists():
@@ -53,7 +53,7 @@ def in_round(folder, how, round_, rank=1, **which):
     return Dies()
 
 
-def outside_of_rounds(folder, how, moment, last_round, rank=1):
+def outside_of_rounds(folder, how, moment, last_round, rank=1, spare_in=None):
     """``joining``: before it joins. ``loading``: its first rows are read, and no more. ``matrix``: its matrix
     has asked for its rows twice, which XGBoost does between collectives. ``end``: after the last round,
     it tells the driver what it has trained."""
@@ -61,7 +61,7 @@ def outside_of_rounds(folder, how, moment, last_round, rank=1):
 
     from xgboost.callback import TrainingCallback
 
-    die, sign = death(folder, how, rank), pathlib.Path(folder) / f"{rank}-0"
+    die, sign = death(folder, how, rank, spare_in=spare_in), pathlib.Path(folder) / f"{rank}-0"
 
     def reading(iterate):
         def some_rows(rows):

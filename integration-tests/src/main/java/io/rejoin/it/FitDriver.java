@@ -5,7 +5,10 @@ import io.rejoin.TrainingEvent;
 import io.rejoin.spark.RejoinEstimator;
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
@@ -25,6 +28,9 @@ public final class FitDriver {
 
   /** The property for a driver that is started again with the same arguments. */
   static final String ONCE = "rejoin.it.once";
+
+  /** The property that names a file which gets the job's secret when a fault has fired. */
+  static final String SECRET = "rejoin.it.secret";
 
   private FitDriver() {}
 
@@ -84,12 +90,27 @@ public final class FitDriver {
         report("host " + event.text("host"));
       }
       case RANK_JOINED -> report("joined " + event.number("rank") + " " + event.text("executor"));
-      case FAULT_FIRED -> report("fired " + event.number("id"));
+      case FAULT_FIRED -> {
+        tellSecret();
+        report("fired " + event.number("id"));
+      }
       case RANK_LOST -> report("lost " + event.number("rank"));
       case EXECUTOR_LEAVES -> report("leaves " + event.text("executor"));
       case RANK_MOVED -> report("moved " + event.number("rank"));
       case JOB_ENDED -> report("deaths " + event.number("deaths"));
       default -> {}
+    }
+  }
+
+  private static void tellSecret() {
+    String file = System.getProperty(SECRET);
+    if (file != null) {
+      try {
+        SparkContext context = SparkSession.getDefaultSession().get().sparkContext();
+        Files.write(Path.of(file), GangSecret.of(context));
+      } catch (IOException | ReflectiveOperationException failed) {
+        throw new IllegalStateException("cannot tell the secret", failed);
+      }
     }
   }
 

@@ -10,6 +10,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -22,6 +24,7 @@ import java.util.stream.Stream;
  */
 public final class YarnCluster implements Cluster, AutoCloseable {
   private static final Duration START = Duration.ofSeconds(120);
+  private static final Pattern NODE_PAGES = Pattern.compile("Web app node started at (\\d+)");
   private static final String MANAGERS = "org.apache.hadoop.yarn.server.";
 
   private final String mark = "-Drejoin.it.cluster=" + UUID.randomUUID();
@@ -82,6 +85,8 @@ public final class YarnCluster implements Cluster, AutoCloseable {
         .classPath(configuration + ":" + classPath)
         .property(mark.substring(2, mark.indexOf('=')), mark.substring(mark.indexOf('=') + 1))
         .property("log4j2.configurationFile", work.logSettings().toString())
+        // A page has a link to it.
+        .property("hadoop.log.dir", work.folder("managers-logs").toString())
         .property("rejoin.it.log", work.file(name + ".log").toString())
         .start(work.file(name + ".out.log"));
   }
@@ -116,12 +121,37 @@ public final class YarnCluster implements Cluster, AutoCloseable {
     }
   }
 
+  /** Where the ResourceManager has its pages. */
+  public String managerPages() {
+    return settings.managerPages();
+  }
+
+  /** Where the NodeManagers have theirs. */
+  public List<String> nodePages() throws IOException {
+    List<String> pages = new ArrayList<>();
+    for (String name : nodes.keySet()) {
+      Matcher port = NODE_PAGES.matcher(Files.readString(work.file(name + ".log")));
+      if (!port.find()) {
+        throw new IllegalStateException("no port of its pages in the log of " + name);
+      }
+      pages.add("http://127.0.0.1:" + port.group(1));
+    }
+    return pages;
+  }
+
   /** The node in whose folders a container's process works. */
   public String nodeOf(long pid) {
     return nodes.keySet().stream()
         .filter(node -> Processes.workingIn(settings.containers(node)).contains(pid))
         .findFirst()
         .orElseThrow(() -> new IllegalStateException("process " + pid + " is in no container"));
+  }
+
+  /** The processes of all containers of all nodes. */
+  public List<Long> containers() {
+    return nodes.keySet().stream()
+        .flatMap(node -> containersOf(node).stream())
+        .collect(Collectors.toList());
   }
 
   /** The processes of all containers of a node. */

@@ -54,6 +54,11 @@ final class YarnSettings {
     common.put(preemption + "max_ignored_over_capacity", "0.0");
   }
 
+  /** Where the ResourceManager has its pages. */
+  String managerPages() {
+    return "http://" + common.get("yarn.resourcemanager.webapp.address");
+  }
+
   /** Writes the folder of a process of this name, and returns it. */
   Path write(String name) throws IOException {
     Path folder = work.folder(name);

@@ -5,19 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.TrainingEvent.Kind;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.lang.reflect.Field;
-import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Base64;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -25,13 +19,8 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
-import java.util.zip.ZipInputStream;
-import org.apache.spark.SparkContext;
-import org.apache.spark.rdd.RDD;
-import org.apache.spark.scheduler.ActiveJob;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -69,7 +58,7 @@ class SecretIT {
                 "/metrics/prometheus",
                 Sessions.EXECUTOR_OPTIONS,
                 Sessions.executorOptions() + " -Drejoin.it.ours=trace"));
-    AtomicReference<Looks> looks = new AtomicReference<>();
+    AtomicReference<SecretSearch> searched = new AtomicReference<>();
     AtomicReference<Throwable> trouble = new AtomicReference<>();
     List<String> found = new ArrayList<>();
     RejoinRun run =
@@ -84,8 +73,8 @@ class SecretIT {
         event -> {
           if (event.kind() == Kind.FAULT_FIRED) {
             try {
-              looks.set(Looks.of(secret(spark.sparkContext())));
-              found.addAll(search(spark, looks.get()));
+              searched.set(SecretSearch.of(GangSecret.of(spark.sparkContext())));
+              found.addAll(search(spark, searched.get()));
             } catch (ReflectiveOperationException
                 | IOException
                 | InterruptedException
@@ -101,169 +90,72 @@ class SecretIT {
       if (trouble.get() != null) {
         throw new AssertionError("the search failed", trouble.get());
       }
-      assertTrue(looks.get() != null, "nothing was searched");
-      logs.with("").stream().filter(looks.get()::in).forEach(found::add);
+      assertTrue(searched.get() != null, "nothing was searched");
+      logs.with("").stream().filter(searched.get()::in).forEach(found::add);
       assertFalse(logs.with("").isEmpty(), "the driver has logged nothing");
     }
-    found.addAll(search(spark, looks.get()));
+    found.addAll(search(spark, searched.get()));
     try (HistoryServer history = HistoryServer.of(cluster, eventLog)) {
       String application = spark.sparkContext().applicationId();
       String root = history.address();
       String logs = root + "/api/v1/applications/" + application + "/logs";
       found.addAll(
           searchPages(
-              looks.get(),
+              searched.get(),
               Stream.concat(
                   Stream.of(root + "/", history.of(application) + "/jobs/", logs),
                   answers(root, application))));
       byte[] archive = WebPages.from(List.of(logs)).get(logs);
       assertTrue(
-          new String(unzipped(archive), StandardCharsets.ISO_8859_1)
+          new String(SecretSearch.unzipped(archive), StandardCharsets.ISO_8859_1)
               .contains("SparkListenerJobStart"),
           "there is no event log in what is handed out");
     }
     assertEquals(List.of(), found);
-    // The search is worth something: it finds what is there.
-    Path planted = cluster.work().file("planted");
-    Files.write(planted, looks.get().all().get(2));
-    assertEquals(List.of(planted.toString()), searchFiles(looks.get()));
-    Files.delete(planted);
+    searched.get().assertFinds(cluster.work());
     assertTrue(
-        files(eventLog).stream().anyMatch(file -> contains(file, "SparkListenerJobStart")),
-        "there is no event log to search");
+        SecretSearch.isText(eventLog, "SparkListenerJobStart"), "there is no event log to search");
     assertTrue(
-        files(cluster.work().folder("rejoin-events")).stream()
-            .anyMatch(file -> contains(file, "RankLost")),
+        SecretSearch.isText(cluster.work().folder("rejoin-events"), "RankLost"),
         "there is no event log of Rejoin's to search");
     assertTrue(
-        files(cluster.work().folder("executors")).stream()
-            .anyMatch(file -> contains(file, " TRACE rejoin: ")),
+        SecretSearch.isText(cluster.work().folder("executors"), " TRACE rejoin: "),
         "executors have logged nothing at trace");
   }
 
-  /** What a secret may look like. */
-  private record Looks(List<byte[]> all) {
-    static Looks of(byte[] secret) {
-      String hex = HexFormat.of().formatHex(secret);
-      List<byte[]> all = new ArrayList<>();
-      all.add(secret);
-      // As Java and Rust print arrays of bytes.
-      String signed = Arrays.toString(secret);
-      String unsigned =
-          IntStream.range(0, secret.length)
-              .mapToObj(i -> Integer.toString(secret[i] & 0xff))
-              .collect(Collectors.joining(", "));
-      List.of(
-              signed.substring(1, signed.length() - 1),
-              unsigned,
-              hex,
-              hex.toUpperCase(Locale.ROOT),
-              Base64.getEncoder().withoutPadding().encodeToString(secret),
-              Base64.getUrlEncoder().withoutPadding().encodeToString(secret))
-          .forEach(text -> all.add(text.getBytes(StandardCharsets.US_ASCII)));
-      return new Looks(all);
-    }
-
-    boolean in(byte[] text) {
-      return in(new String(text, StandardCharsets.ISO_8859_1));
-    }
-
-    boolean in(String searched) {
-      return all.stream()
-          .anyMatch(one -> searched.contains(new String(one, StandardCharsets.ISO_8859_1)));
-    }
-  }
-
-  /** The secret of the gang that runs now, out of the driver's own memory. */
-  private static byte[] secret(SparkContext context) throws ReflectiveOperationException {
-    scala.collection.Iterator<ActiveJob> jobs = context.dagScheduler().activeJobs().iterator();
-    while (jobs.hasNext()) {
-      RDD<?> rdd = jobs.next().finalStage().rdd();
-      if (rdd.getClass().getName().equals("io.rejoin.spark.GangRdd")) {
-        Object secret = field(field(rdd, "gang"), "secret");
-        Method bytes = secret.getClass().getDeclaredMethod("bytes");
-        bytes.setAccessible(true);
-        return (byte[]) bytes.invoke(secret);
-      }
-    }
-    throw new IllegalStateException("no gang is running");
-  }
-
-  private static Object field(Object owner, String name) throws ReflectiveOperationException {
-    Field field = owner.getClass().getDeclaredField(name);
-    field.setAccessible(true);
-    return field.get(owner);
-  }
-
   /** Where the secret was found. */
-  private static List<String> search(SparkSession spark, Looks looks)
+  private static List<String> search(SparkSession spark, SecretSearch search)
       throws IOException, InterruptedException {
-    List<String> found = searchFiles(looks);
-    List<Processes.Found> processes = new ArrayList<>(Processes.marked(Sessions.cluster().mark()));
-    processes.add(new Processes.Found(ProcessHandle.current().pid(), List.of("the driver")));
-    for (Processes.Found process : processes) {
-      for (String name : new String[] {"cmdline", "environ"}) {
-        if (looks.in(bytes(Path.of("/proc", Long.toString(process.pid()), name)))) {
-          found.add(name + " of " + process.command());
-        }
-      }
-    }
+    // Of all the cluster's processes, but for the driver's log.
+    List<String> found = search.having(Sessions.cluster().work().root());
+    List<Long> processes = new ArrayList<>(List.of(ProcessHandle.current().pid()));
+    Processes.marked(Sessions.cluster().mark()).forEach(process -> processes.add(process.pid()));
+    found.addAll(search.processes(processes));
     String root = spark.sparkContext().uiWebUrl().get();
     Stream<String> more =
         Stream.of("/", "/metrics/json/", "/metrics/prometheus/", "/executors/")
             .map(path -> root + path);
     String application = spark.sparkContext().applicationId();
-    found.addAll(searchPages(looks, Stream.concat(more, answers(root, application))));
+    found.addAll(searchPages(search, Stream.concat(more, answers(root, application))));
     for (String daemon : List.of("Master", "Worker")) {
       String address = webUi(daemon);
-      found.addAll(having(looks, WebPages.from(List.of(address + "/", address + "/json/"))));
+      found.addAll(search.pages(WebPages.from(List.of(address + "/", address + "/json/"))));
     }
     settings(spark)
-        .filter(setting -> looks.in(setting.toString()))
+        .filter(setting -> search.in(setting.toString()))
         .forEach(setting -> found.add("setting " + setting));
     return found;
   }
 
-  /** The files of the cluster that have it: of all its processes, but for the driver's log. */
-  private static List<String> searchFiles(Looks looks) throws IOException {
-    List<Path> files = files(Sessions.cluster().work().root());
-    assertFalse(files.isEmpty());
-    return files.stream()
-        .filter(file -> looks.in(bytes(file)))
-        .map(Path::toString)
-        .collect(Collectors.toCollection(ArrayList::new));
-  }
-
   /** The pages among these, and those that they lead to, that have it. */
-  private static List<String> searchPages(Looks looks, Stream<String> addresses)
+  private static List<String> searchPages(SecretSearch search, Stream<String> addresses)
       throws IOException, InterruptedException {
     Map<String, byte[]> pages = WebPages.from(addresses.collect(Collectors.toList()));
     assertTrue(pages.size() > 20, "only " + pages.keySet());
     assertTrue(
         pages.keySet().stream().anyMatch(page -> page.contains("/rejoin/")),
         "no page of ours among " + pages.keySet());
-    return having(looks, pages);
-  }
-
-  private static List<String> having(Looks looks, Map<String, byte[]> pages) throws IOException {
-    List<String> found = new ArrayList<>();
-    for (Map.Entry<String, byte[]> page : pages.entrySet()) {
-      if (looks.in(page.getValue()) || looks.in(unzipped(page.getValue()))) {
-        found.add(page.getKey());
-      }
-    }
-    return found;
-  }
-
-  /** All that is in an archive, as event logs are handed out; nothing, if it is none. */
-  private static byte[] unzipped(byte[] answer) throws IOException {
-    ByteArrayOutputStream all = new ByteArrayOutputStream();
-    try (ZipInputStream archive = new ZipInputStream(new ByteArrayInputStream(answer))) {
-      while (archive.getNextEntry() != null) {
-        archive.transferTo(all);
-      }
-    }
-    return all.toByteArray();
+    return search.pages(pages);
   }
 
   /** Where the cluster's master or worker has its pages. */
@@ -298,24 +190,5 @@ class SecretIT {
         StreamSupport.stream(spark.sparkContext().hadoopConfiguration().spliterator(), false)
             .map(Object.class::cast);
     return Stream.of(ofSpark, ofSession, ofHadoop).flatMap(some -> some);
-  }
-
-  private static List<Path> files(Path root) throws IOException {
-    try (Stream<Path> all = Files.walk(root)) {
-      return all.filter(Files::isRegularFile).collect(Collectors.toList());
-    }
-  }
-
-  private static boolean contains(Path file, String text) {
-    return new String(bytes(file), StandardCharsets.ISO_8859_1).contains(text);
-  }
-
-  /** Nothing, if it is gone: Spark deletes what it has no more use for. */
-  private static byte[] bytes(Path file) {
-    try {
-      return Files.readAllBytes(file);
-    } catch (IOException gone) {
-      return new byte[0];
-    }
   }
 }

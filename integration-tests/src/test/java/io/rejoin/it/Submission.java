@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -132,6 +133,26 @@ final class Submission implements AutoCloseable {
     return facts.stream()
         .filter(fact -> fact.startsWith(word + " "))
         .map(fact -> fact.substring(word.length() + 1))
+        .collect(Collectors.toList());
+  }
+
+  /** By rank the process that trains it now. */
+  Map<String, Long> processesOfRanks() throws IOException {
+    Map<String, Long> ofExecutors = new HashMap<>();
+    for (String fact : facts("agent")) {
+      ofExecutors.put(fact.split(" ")[0], Long.parseLong(fact.split(" ")[1]));
+    }
+    Map<String, Long> ofRanks = new HashMap<>();
+    for (String fact : facts("joined")) {
+      ofRanks.put(fact.split(" ")[0], ofExecutors.get(fact.split(" ")[1]));
+    }
+    return ofRanks;
+  }
+
+  /** The client's processes: its script and its JVM. */
+  List<Long> processes() {
+    return Stream.concat(Stream.of(client.toHandle()), client.descendants())
+        .map(ProcessHandle::pid)
         .collect(Collectors.toList());
   }
 

@@ -25,9 +25,10 @@ final class WebPages {
   private static final Duration LIMIT = Duration.ofSeconds(30);
 
   /**
-   * More than Spark has for a small job; tables that can be sorted and turned make more of them.
+   * More than Spark and YARN have for a small job; tables that can be sorted and turned make more
+   * of them.
    */
-  private static final int MOST = 150;
+  private static final int MOST = 400;
 
   private WebPages() {}
 
@@ -71,6 +72,7 @@ final class WebPages {
       boolean shows =
           !link.getPath().contains("/kill")
               && !link.getPath().contains("/static/")
+              && !link.getPath().endsWith(".css")
               && !text.contains("sort=")
               && !text.contains("pageSize=");
       return isHere && shows ? link : null;

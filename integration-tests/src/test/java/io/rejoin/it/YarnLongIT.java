@@ -86,7 +86,7 @@ class YarnLongIT {
     String stops = stops(0) + "|" + Fault.of(2).version(HELD_UP + 2, 0).stop();
     try (Submission application = yarn.submit("client", settings, ROUNDS, "", stops)) {
       application.await("fired", "0"::equals, YarnApplications.LIMIT);
-      Map<String, Long> processes = processesOfRanks(application);
+      Map<String, Long> processes = application.processesOfRanks();
       Processes.signal(processes.get("1"), "PWR");
       application.await("leaves", any -> true, YarnApplications.LIMIT);
       Processes.signal(processes.get("0"), "CONT");
@@ -151,7 +151,7 @@ class YarnLongIT {
         String fired = Integer.toString(rule);
         application.await("fired", fired::equals, YarnApplications.LIMIT);
       }
-      Map<String, Long> processes = processesOfRanks(application);
+      Map<String, Long> processes = application.processesOfRanks();
       boolean isClient = mode.equals("client");
       long itsMaster = processOf(isClient ? ".ExecutorLauncher" : ".ApplicationMaster");
       String master = yarn.cluster().nodeOf(itsMaster);
@@ -198,19 +198,6 @@ class YarnLongIT {
         .pid();
   }
 
-  /** By rank the process that trains it now. */
-  private static Map<String, Long> processesOfRanks(Submission application) throws Exception {
-    Map<String, Long> ofExecutors = new HashMap<>();
-    for (String fact : application.facts("agent")) {
-      ofExecutors.put(fact.split(" ")[0], Long.parseLong(fact.split(" ")[1]));
-    }
-    Map<String, Long> ofRanks = new HashMap<>();
-    for (String fact : application.facts("joined")) {
-      ofRanks.put(fact.split(" ")[0], ofExecutors.get(fact.split(" ")[1]));
-    }
-    return ofRanks;
-  }
-
   @Test
   void a_container_that_another_queue_takes_by_preemption_comes_back_and_does_not_count()
       throws Exception {
@@ -236,7 +223,7 @@ class YarnLongIT {
     other.put("spark.executor.instances", "1");
     try (Submission application = yarn.submit(mode, large, ROUNDS, "", stops(0))) {
       application.await("fired", "0"::equals, YarnApplications.LIMIT);
-      long stopped = processesOfRanks(application).get("0");
+      long stopped = application.processesOfRanks().get("0");
       try (Submission second = yarn.submit("client", other, 1, ROUNDS)) {
         String lost = application.await("lost", any -> true, YarnApplications.LIMIT);
         Processes.signal(stopped, "CONT");

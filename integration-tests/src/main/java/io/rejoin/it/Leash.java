@@ -2,14 +2,9 @@ package io.rejoin.it;
 
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.OutputStream;
 import java.lang.reflect.InvocationTargetException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.jar.Attributes;
-import java.util.jar.JarEntry;
-import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
 
 /**
@@ -55,15 +50,8 @@ public final class Leash {
   /** Writes a jar with this class alone, which is an agent, too. */
   public static void jar(Path file) throws IOException {
     Manifest manifest = new Manifest();
-    manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
     manifest.getMainAttributes().putValue("Premain-Class", Leash.class.getName());
-    String name = Leash.class.getName().replace('.', '/') + ".class";
-    try (OutputStream out = Files.newOutputStream(file);
-        JarOutputStream jar = new JarOutputStream(out, manifest);
-        InputStream bytes = Leash.class.getClassLoader().getResourceAsStream(name)) {
-      jar.putNextEntry(new JarEntry(name));
-      bytes.transferTo(jar);
-    }
+    Jars.write(file, manifest, Leash.class);
   }
 
   private static void exitWhenParentIsGone() {

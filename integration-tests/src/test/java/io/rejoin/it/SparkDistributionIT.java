@@ -4,12 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import io.rejoin.JobId;
+import io.rejoin.TrainingEvent;
 import io.rejoin.spark.RejoinEstimator;
+import io.rejoin.spark.RejoinListener;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.jar.Manifest;
 import ml.dmlc.xgboost4j.java.Booster;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -40,13 +44,30 @@ class SparkDistributionIT {
   }
 
   @Test
-  @DisplayName("spark-submit trains through a kill, of which a listener of its jar hears")
+  @DisplayName("spark-submit trains through a kill; listeners of its jar and of another one hear")
   void spark_submit_survives_a_kill() throws Exception {
-    List<String> command = command("spark-submit");
-    command.addAll(List.of("--conf", "spark.rejoin.listeners=" + LostListener.class.getName()));
+    Path other = cluster.work().file("listener.jar");
+    Jars.write(other, new Manifest(), OtherListener.class);
+    List<String> command = Submission.command(cluster.home(), "spark-submit", settings());
+    command.addAll(List.of("--jars", Submission.jars() + "," + other));
+    String listeners = LostListener.class.getName() + "," + OtherListener.class.getName();
+    command.addAll(List.of("--conf", "spark.rejoin.listeners=" + listeners));
     survives("spark-submit", command);
     String output = Files.readString(cluster.work().file("spark-submit.log"));
-    assertEquals(2, output.split("LostListener has seen rank 1 lost", -1).length, output);
+    for (String listener : List.of("LostListener", "OtherListener")) {
+      String said = listener + " has seen rank 1 lost";
+      assertEquals(2, output.split(said, -1).length, output);
+    }
+  }
+
+  /** Not in the application's jar, as tests aren't: it gets one of its own. */
+  public static final class OtherListener implements RejoinListener {
+    @Override
+    public void onEvent(JobId job, TrainingEvent event) {
+      if (event.kind() == TrainingEvent.Kind.RANK_LOST) {
+        System.out.println("OtherListener has seen rank " + event.number("rank") + " lost");
+      }
+    }
   }
 
   private static void survives(String name, List<String> command) throws Exception {

@@ -81,7 +81,8 @@ final class Listeners {
             + name
             + ", of which no listener can be made: "
             + seen
-            + "; expected a public class on the driver's class path that implements "
+            + "; expected a public class in the application's jar or in one of --jars or"
+            + " --packages, that implements "
             + RejoinListener.class.getName()
             + " and has a public constructor without parameters",
         cause);

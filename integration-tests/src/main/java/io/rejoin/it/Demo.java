@@ -116,6 +116,7 @@ public final class Demo {
     SparkSession.Builder builder = SparkSession.builder().appName("rejoin demo");
     cluster.configuration().forEach(builder::config);
     builder.config("spark.cores.max", executors);
+    builder.config("spark.ui.enabled", true).config("spark.ui.port", 0);
     SparkSession spark = builder.getOrCreate();
     try {
       Executors.await(spark, executors);
@@ -125,6 +126,10 @@ public final class Demo {
               + spark.version()
               + ", XGBoost "
               + RejoinRun.xgboostVersion());
+      terminal.line(
+          "to watch the next trainings in Spark's web UI: "
+              + spark.sparkContext().uiWebUrl().get()
+              + "/rejoin/");
       body.accept(spark);
     } finally {
       spark.stop();

@@ -58,7 +58,10 @@ class Launch:
     def check(self, rank: int) -> None:
         """The rows that came along are those of the rank that the task was given in the JVM."""
         if self.has_spares and rank != self.number("given"):
-            text = f"the rows of rank {self['given']} came to {self.worker}, which was given rank {rank}, as the former was believed lost; the task has to be retried, and stands by then"
+            text = (
+                f"the rows of rank {self['given']} came to {self.worker}, which was given rank {rank}, as the former "
+                "was believed lost; the task has to be retried, and stands by then"
+            )
             raise RejoinError(Code.FENCED, text)
 
     def process(self, start: Callable[..., Any]) -> Any:

@@ -116,11 +116,7 @@ fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_
     assert!(worlds(&[&a]).starts_with(&[2]) && worlds(&[&a]).contains(&4), "{}", a.out);
     assert_eq!(worlds(&[&a]).last(), Some(&2), "{}", a.out);
     assert!(!a.err.contains("died"), "those of the first host go on: {}", a.err);
-    tracker
-        .ended()
-        .ended(0)
-        .says("so the world of 2 ranks goes on as one of 4")
-        .says("leaves, so the world of 4 ranks");
+    tracker.ended().ended(0).says("ranks goes on as one of 4").says("leaves, so the world of 4 ranks");
 }
 
 #[test]
@@ -157,7 +153,7 @@ fn a_host_that_is_gone_is_waited_for_in_vain_and_another_one_takes_its_numbers_a
     let (a, c) = (a.ended().ended(0), c.ended().ended(0));
     digest(&[&a, &c]);
     assert_eq!(c.out.matches("digest ").count(), 2, "there are numbers for two of its three slots: {}", c.out);
-    tracker.ended().ended(0).says("came within 0.3 s").says("so the world of 2 ranks goes on as one of 4");
+    tracker.ended().ended(0).says("came within 0.3 s").says("ranks goes on as one of 4");
 }
 
 #[test]

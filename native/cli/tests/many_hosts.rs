@@ -9,7 +9,7 @@ mod harness;
 mod jobs;
 
 use harness::{example, finish, rejoin, signal, until, Ran};
-use jobs::{digest, undisturbed, worlds, Job, ITERATIONS};
+use jobs::{digest, undisturbed, worlds, Job, Started, ITERATIONS};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -98,18 +98,25 @@ fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has
     second.ended().ended(0);
 }
 
+/// The tracker, and the launchers of a world that has grown from two ranks to four by the second one's slots, which
+/// was then told to end.
+fn second_of_two_told_to_end(job: &Job) -> (Started, Started, Started) {
+    // A slot that is given up isn't waited for: otherwise the run would end with its limit.
+    let times = ["-n", "2", "--min", "1", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
+    let tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let sizes = ["2", "4", "2"];
+    let a = job.slots("a", "2", &sizes);
+    a.printed("reached 1", 2);
+    let b = job.slots("b", "2", &sizes);
+    b.printed("reached 2", 2);
+    signal(b.child.id(), "TERM");
+    (tracker, a, b)
+}
+
 #[test]
 fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_it_is_told_to_end() {
     let job = Job::new();
-    // A slot that is given up isn't waited for: otherwise the run would end with its limit.
-    let times = ["-n", "2", "--min", "1", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
-    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
-    let sizes = ["2", "4", "2"];
-    let mut a = job.slots("a", "2", &sizes);
-    a.printed("reached 1", 2);
-    let mut b = job.slots("b", "2", &sizes);
-    b.printed("reached 2", 2);
-    signal(b.child.id(), "TERM");
+    let (mut tracker, mut a, mut b) = second_of_two_told_to_end(&job);
     b.ended().ended(143);
     let a = a.ended().ended(0);
     digest(&[&a]);
@@ -122,14 +129,7 @@ fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_
 #[test]
 fn a_launcher_that_is_told_to_end_and_hears_of_the_jobs_end_first_starts_nothing_again_and_ends_by_its_signal() {
     let job = Job::new();
-    let times = ["-n", "2", "--min", "1", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
-    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
-    let sizes = ["2", "4", "2"];
-    let mut a = job.slots("a", "2", &sizes);
-    a.printed("reached 1", 2);
-    let mut b = job.slots("b", "2", &sizes);
-    b.printed("reached 2", 2);
-    signal(b.child.id(), "TERM");
+    let (mut tracker, mut a, mut b) = second_of_two_told_to_end(&job);
     until("the world shrinks", || tracker.text("err").contains("leaves, so the world of 4 ranks"));
     signal(b.child.id(), "STOP");
     a.ended().ended(0);

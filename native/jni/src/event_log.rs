@@ -1,4 +1,5 @@
-//! A job's event log, where its user wants one: what the tracker reports, written down as the driver takes it.
+//! A job's event log, where its user wants one: what the tracker reports, written down as the driver takes it;
+//! what it hasn't taken when it closes the tracker, then.
 
 use crate::facts;
 use rejoin_agent::event_log::{Fact, Recorder};

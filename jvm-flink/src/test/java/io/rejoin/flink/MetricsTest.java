@@ -110,7 +110,7 @@ class MetricsTest {
   private static List<String> complete(Path file) throws Exception {
     List<String> log = Files.readAllLines(file);
     while (log.isEmpty() || !log.get(log.size() - 1).contains("\"Over\"")) {
-      Thread.sleep(10);
+      Thread.sleep(10); // Between two looks; the test's time limit decides, not this.
       log = Files.readAllLines(file);
     }
     return log;

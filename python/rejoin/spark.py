@@ -43,7 +43,7 @@ def configure(builder: Any, jars: Optional[Sequence[str]] = None) -> Any:
     it those that came with this package. They are added to ``spark.jars``; jars that the builder has
     there stay. A JVM that runs already (of an earlier session of this process, of ``spark-submit``,
     of the pyspark shell) doesn't get them, and the builder is left as it is: there they are given by
-    ``--jars``. Raises :class:`rejoin.RejoinError` ``INCOMPATIBLE`` for a pyspark that isn't supported.
+    ``--jars``. Raises :class:`rejoin.RejoinError` ``INCOMPATIBLE`` for a pyspark that is missing or too old.
     """
     check_pyspark()
     from pyspark import SparkContext

@@ -74,7 +74,7 @@ impl Tracker {
         let received: BTreeMap<Rank, Incarnation> = status.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
         for rank in &status.ranks {
             if !self.sits(rank.id(), agent) {
-                self.comes_too_late(agent, rank.rank, rank.incarnation);
+                self.comes_too_late(agent, rank.id(), rank.attempt);
                 self.fence_again(agent, rank.id());
                 continue;
             }

@@ -8,7 +8,7 @@ use super::slots::RankSlot;
 use super::{RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{AgentId, Incarnation, MemberId, Millis, Rank, Task, Version};
+use crate::ids::{AgentId, Attempt, Incarnation, MemberId, Millis, Rank, Task, Version};
 use crate::message::{RankGiven, TrackerMessage};
 use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Seat};
 use crate::spares::Giving;
@@ -286,10 +286,10 @@ impl Tracker {
         let (now, world) = (self.now, view.slots.len());
         let known = self.living().filter_map(|(rank, slot)| {
             let incarnation = slot.incarnation?;
-            Some((slot.agent, MemberId { rank, incarnation }))
+            Some((slot.agent, MemberId { rank, incarnation }, slot.attempt))
         });
-        for (agent, member) in known.collect::<Vec<(AgentId, MemberId)>>() {
-            if self.is_of_a_former_world(member) {
+        for (agent, member, attempt) in known.collect::<Vec<(AgentId, MemberId, Attempt)>>() {
+            if self.is_of_a_former_world(member, attempt) {
                 self.fence_again(agent, member);
                 if let Some(slot) = self.slot_mut(member.rank) {
                     *slot = RankSlot::new(now);
@@ -300,25 +300,31 @@ impl Tracker {
     }
 
     /// Whether the newest view that a later life knows of has a later incarnation of this rank, or no such rank. It may
-    /// have been another one then, in another world: so it is told that, and asks. One that was replaced asks in vain.
-    pub(super) fn is_of_a_former_world(&mut self, member: MemberId) -> bool {
+    /// have been another one then, in another world: so it is told that, and asks. One that was replaced stands by then.
+    pub(super) fn is_of_a_former_world(&mut self, member: MemberId, attempt: Attempt) -> bool {
         let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
         let (Some(_), Some(view)) = (self.config.elastic, newest) else { return false };
         let slot = view.slots.get(member.rank.0 as usize);
         let is_former = slot.is_none_or(|slot| slot.incarnation > Some(member.incarnation));
         if is_former {
-            self.standings.moved.insert(member);
+            self.has_moved(member, attempt);
         }
         is_former
     }
 
     /// The same of one that comes when a later life has taken the job over.
-    pub(super) fn may_have_moved(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
-        let is_former = self.slot(rank).is_none_or(|slot| slot.incarnation > Some(incarnation));
-        let has_moved = self.config.elastic.is_some() && is_former;
-        if has_moved {
-            self.standings.moved.insert(MemberId { rank, incarnation });
+    pub(super) fn may_have_moved(&mut self, member: MemberId, attempt: Attempt) -> bool {
+        let is_former = self.slot(member.rank).is_none_or(|slot| slot.incarnation > Some(member.incarnation));
+        let is_moved = self.config.elastic.is_some() && is_former;
+        if is_moved {
+            self.has_moved(member, attempt);
         }
-        has_moved
+        is_moved
+    }
+
+    /// Its agent says next that its task was given this try of the rank, which must not be taken for a loss.
+    fn has_moved(&mut self, member: MemberId, attempt: Attempt) {
+        self.standings.moved.insert(member);
+        self.standings.former.insert(RankGiven { rank: member.rank, attempt });
     }
 }

@@ -19,7 +19,7 @@ use super::{RankSlot, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Attempt, Incarnation, Rank, Version};
+use crate::ids::{AgentId, Attempt, MemberId, Rank, Version};
 use crate::message::{RankState, RankStatus};
 use crate::plan::Chain;
 use crate::view::{SlotState, View, ViewSlot};
@@ -58,7 +58,7 @@ impl Tracker {
             self.fit_the_world();
         }
         for received in ranks {
-            if self.is_of_a_former_world(received.id()) {
+            if self.is_of_a_former_world(received.id(), received.attempt) {
                 // No view may come for long that it would be told by.
                 self.fence_again(agent, received.id());
                 continue;
@@ -227,9 +227,10 @@ impl Tracker {
     }
 
     /// A rank of a former life that this one has gone on without: it was frozen, or could not reach the tracker.
-    pub(super) fn comes_too_late(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
+    pub(super) fn comes_too_late(&mut self, agent: AgentId, member: MemberId, attempt: Attempt) {
+        let MemberId { rank, incarnation } = member;
         let epoch = self.config.epoch;
-        if incarnation.epoch < epoch && self.may_have_moved(rank, incarnation) {
+        if incarnation.epoch < epoch && self.may_have_moved(member, attempt) {
             return;
         }
         let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();

@@ -119,6 +119,8 @@ model:
 	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced" "two-collectives --crashes 2 --reduced" \
 	    "one-collective --crashes 1 --tracker-deaths 1 --reduced" \
 	    "one-collective --world 2 --crashes 1 --tracker-deaths 2 --rendezvous --reduced" \
+	    "growing --world 2 --tracker-deaths 1" \
+	    "one-collective --least 2 --crashes 1 --victims 0 --tracker-deaths 1" \
 	    "one-collective --world 2 --crashes 2 --victims 0,2 --tracker-deaths 1 --rendezvous --reduced"; do \
 	  $${CARGO_TARGET_DIR:-target}/release/rejoin-model $$setup || exit 1; done
 

@@ -3,7 +3,7 @@
 use crate::memory::{both, name};
 use crate::steps::only;
 use crate::tracker::{self, ToTracker};
-use crate::world::{Action, Ended, JobModel, Link, State};
+use crate::world::{Action, Ended, JobModel, Leaving, Link, State};
 use rejoin_protocol::ids::AgentId;
 use rejoin_sim::ranks::{Defect, Input};
 
@@ -81,6 +81,17 @@ impl JobModel {
                     }
                 }
             }
+            Action::Leaves(number) => {
+                state.left.leaves -= 1;
+                state.processes[number as usize].leaving = Leaving::Untold;
+            }
+            Action::LeavingIsReported(number) => {
+                let model_process = &mut state.processes[number as usize];
+                model_process.leaving = Leaving::Told;
+                let input = ToTracker::TaskLeaves { task: model_process.rank };
+                self.tracker_takes(&mut state, name(&input), || input);
+            }
+            Action::GoesAway(number) => self.crash(&mut state, number, false),
             Action::NoneCame => {
                 let input = ToTracker::NoneCame;
                 self.tracker_takes(&mut state, name(&input), || input);
@@ -98,6 +109,9 @@ impl JobModel {
                 for model_process in &mut state.processes {
                     if model_process.ended == Ended::Told && self.job.defect != Some(Defect::EndsUnreported) {
                         model_process.ended = Ended::Unreported;
+                    }
+                    if model_process.leaving == Leaving::Told {
+                        model_process.leaving = Leaving::Untold;
                     }
                     model_process.to_tracker.clear();
                     model_process.to_process.clear();

@@ -52,7 +52,9 @@ pub fn check(setup: Setup, threads: usize) -> Verdict {
     let checker = JobModel::new(setup).checker().threads(threads).finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let broken = checker.discoveries().into_iter().next().map(|(name, path)| {
         let last = path.last_state().clone();
-        let mut trace: Vec<String> = path.into_actions().iter().map(|action| format!("{action:?}")).collect();
+        let steps = path.into_vec();
+        let said = |(state, action): &(State, Option<Action>)| Some(checker.model().told(state, (*action)?));
+        let mut trace: Vec<String> = steps.iter().filter_map(said).collect();
         trace.extend(checker.model().describe(&last));
         (name, trace)
     });

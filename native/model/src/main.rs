@@ -7,10 +7,12 @@ use rejoin_sim::ranks::Defect;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: rejoin-model JOB [--world N] [--crashes N] [--victims PROCESS,...] [--zombies N] [--cuts N]
+                    [--leaves N] [--least N]
                     [--tracker-deaths N] [--ends] [--rendezvous] [--defect NAME]
                     [--start durable|handed-over] [--threads N] [--reduced]
   JOB     one-collective, two-collectives, two-versions, five-versions, boot-and-one, root-ahead, both-lanes,
           with-a-spare, shrinking, growing
+  --least       the world may shrink to so many ranks, and processes that die aren't started again
   --ends        processes end when they have the end; the tracker may die after it has said it
   --rendezvous  faults may be injected before all have joined
   --victims     processes that may die, by number: 0 is rank 0, from the number of ranks on restarts; else any
@@ -50,10 +52,15 @@ fn main() -> ExitCode {
             victims: after("--victims").map(|text| text.split(',').map(str::parse).collect()).transpose().ok()?,
             zombies: number("--zombies", 0)?,
             cuts: number("--cuts", 0)?,
+            leaves: number("--leaves", 0)?,
             tracker_deaths: number("--tracker-deaths", 0)?,
             ends: arguments.iter().any(|one| one == "--ends"),
             from_rendezvous: arguments.iter().any(|one| one == "--rendezvous"),
             world: u32::from(number("--world", 3)?),
+            least: match after("--least") {
+                Some(text) => Some(text.parse().ok()?),
+                None => job.as_ref()?.least,
+            },
             defect: defect?,
             reduced: arguments.iter().any(|one| one == "--reduced"),
             ..job?

@@ -3,7 +3,7 @@
 use crate::memory::{both, name, Name, Step};
 use crate::steps::{self, only, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
-use crate::world::{JobModel, Link, LinkDirection, State};
+use crate::world::{JobModel, Leaving, Link, LinkDirection, State};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::Version;
 use rejoin_protocol::start::JobStart;
@@ -127,6 +127,11 @@ impl JobModel {
                     assert!(self.process_of(state, *link).is_none(), "the tracker ended a connection of one who lives");
                 }
                 FromTracker::Kill { process } => self.crash(state, *process, false),
+                FromTracker::Released { task } => {
+                    for model_process in state.processes.iter_mut().filter(|one| one.rank == *task) {
+                        model_process.leaving = Leaving::Released;
+                    }
+                }
                 FromTracker::Over(outcome) => self.over(state, *outcome),
             }
         }

@@ -1,7 +1,7 @@
 //! What can happen next, with another fault or without.
 
 use crate::steps::only;
-use crate::world::{Action, Ended, JobModel, Left, Link, ModelProcess, State};
+use crate::world::{Action, Ended, JobModel, Leaving, Left, Link, ModelProcess, State};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::report::Report;
 use stateright::Model;
@@ -49,6 +49,11 @@ impl JobModel {
             }
             if model_process.state.is_none() {
                 continue;
+            }
+            match model_process.leaving {
+                Leaving::Untold => actions.push(Action::LeavingIsReported(number)),
+                Leaving::Released => actions.push(Action::GoesAway(number)),
+                Leaving::No | Leaving::Told => {}
             }
             if !model_process.to_process.is_empty() {
                 actions.push(Action::Hears(number));
@@ -102,6 +107,10 @@ impl JobModel {
         if state.left.zombies > 0 {
             actions.extend(living().map(|(process, _)| Action::DeclaredLost(process)));
         }
+        if state.left.leaves > 0 {
+            let stay = living().filter(|(_, model_process)| model_process.leaving == Leaving::No);
+            actions.extend(stay.map(|(process, _)| Action::Leaves(process)));
+        }
         if state.left.cuts > 0 {
             let pairs = living().flat_map(|(one, _)| living().map(move |(other, _)| (one, other)));
             let pairs: Vec<(u32, u32)> = pairs.filter(|(one, other)| one < other).collect();
@@ -118,9 +127,10 @@ impl JobModel {
     /// about to hear it. From here on no view comes: which rank does what first makes no difference, and
     /// one order stands for all.
     pub(crate) fn is_calm(&self, state: &State) -> bool {
-        let Left { crashes, zombies, cuts, tracker_deaths } = state.left;
+        let Left { crashes, zombies, cuts, leaves, tracker_deaths } = state.left;
+        let leaves = leaves > 0 || state.processes.iter().any(|there| there.leaving != Leaving::No);
         let may_differ = !self.setup.reduced || self.job.defect.is_some() || self.setup.differs.is_some();
-        if may_differ || crashes + zombies + cuts + tracker_deaths > 0 || state.waits_for_former {
+        if may_differ || leaves || crashes + zombies + cuts + tracker_deaths > 0 || state.waits_for_former {
             return false;
         }
         let mut plan = None;

@@ -5,7 +5,7 @@
 use crate::memory::{both, name};
 use crate::steps::{only, FromProcess, ToProcess};
 use crate::tracker::ToTracker;
-use crate::world::{JobModel, Left, Link, LinkDirection, State};
+use crate::world::{JobModel, Leaving, Left, Link, LinkDirection, State};
 use rejoin_protocol::ids::Lane;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_sim::ranks::{Input, Process};
@@ -162,11 +162,12 @@ impl JobModel {
     }
 
     fn only_crashes_are_left(&self, state: &State) -> bool {
-        let Left { zombies, cuts, tracker_deaths, .. } = state.left;
+        let Left { zombies, cuts, leaves, tracker_deaths, .. } = state.left;
         let all_stand = state.processes.iter().all(|model_process| {
             model_process.state.is_none() || model_process.link == Link::Open && !model_process.declared
         });
-        zombies + cuts + tracker_deaths == 0 && all_stand
+        let is_told = state.processes.iter().any(|model_process| model_process.leaving != Leaving::No);
+        zombies + cuts + leaves + tracker_deaths == 0 && all_stand && !is_told
     }
 
     /// A status report that answers a view which isn't the newest any more: the tracker drops it, now or

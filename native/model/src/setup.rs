@@ -32,6 +32,9 @@ pub struct Setup {
     pub zombies: u8,
     /// Data links that break between the living.
     pub cuts: u8,
+    /// Tasks of an elastic world of which the framework says that they go for good, and whose processes end when the
+    /// tracker has said that the others go on without them.
+    pub leaves: u8,
     /// Deaths of the tracker, which comes back without what it knew.
     pub tracker_deaths: u8,
     /// Processes end when they have the end, which the framework reports; and the tracker may
@@ -63,6 +66,7 @@ impl Setup {
             victims: None,
             zombies: 0,
             cuts: 0,
+            leaves: 0,
             tracker_deaths: 0,
             ends: false,
             from_rendezvous: false,

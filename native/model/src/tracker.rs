@@ -3,6 +3,7 @@
 use crate::memory::{Name, Things};
 use crate::Setup;
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Millis, Task};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::resize::Elastic;
@@ -33,6 +34,9 @@ pub(crate) enum ToTracker {
     TaskEnded {
         task: u32,
     },
+    TaskLeaves {
+        task: u32,
+    },
     /// So much time has passed that no replacement is waited for any longer.
     NoneCame,
     /// So much time has passed that a silent agent of the life before is waited for no longer.
@@ -45,6 +49,7 @@ pub(crate) enum FromTracker {
     Send { link: u64, message: Name },
     Close { link: u64 },
     Kill { process: u32 },
+    Released { task: u32 },
     Over(Result<u128, Code>),
 }
 
@@ -92,6 +97,7 @@ pub(crate) fn step(
             inputs.push(TrackerInput::ExecutorGone { executor: process.to_string(), reason });
         }
         ToTracker::TaskEnded { task } => inputs.push(TrackerInput::TaskEnded { task: Task(task) }),
+        ToTracker::TaskLeaves { task } => inputs.push(TrackerInput::TaskLeaves { task: Task(task) }),
         ToTracker::NoneCame => {
             now = tracker.wake_at().unwrap_or(NOW);
             inputs.push(TrackerInput::Wake);
@@ -111,6 +117,9 @@ pub(crate) fn step(
                     effects.push(FromTracker::Send { link, message: messages.keep(message) })
                 }
                 TrackerOutput::Close { link } => effects.push(FromTracker::Close { link }),
+                TrackerOutput::Event(Event::TaskReleased { index, .. }) => {
+                    effects.push(FromTracker::Released { task: index.0 });
+                }
                 // Answered at once, with the end of the connection.
                 TrackerOutput::Probe { .. } | TrackerOutput::Event(_) => {}
                 TrackerOutput::Kill { executor, .. } => {

@@ -33,6 +33,17 @@ pub(crate) enum Ended {
     Told,
 }
 
+/// Whether a task goes for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Leaving {
+    No,
+    /// The framework knows; the present life of the tracker has to be told.
+    Untold,
+    Told,
+    /// The others go on without it: its process ends.
+    Released,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ModelProcess {
     /// Its state; `None` when it is dead.
@@ -43,6 +54,7 @@ pub(crate) struct ModelProcess {
     pub(crate) declared: bool,
     /// Its task has ended well, and it is gone.
     pub(crate) ended: Ended,
+    pub(crate) leaving: Leaving,
     pub(crate) to_tracker: Vec<Name>,
     pub(crate) to_process: Vec<Name>,
 }
@@ -53,6 +65,7 @@ pub(crate) struct Left {
     pub(crate) crashes: u8,
     pub(crate) zombies: u8,
     pub(crate) cuts: u8,
+    pub(crate) leaves: u8,
     pub(crate) tracker_deaths: u8,
 }
 
@@ -110,6 +123,12 @@ pub enum Action {
     DeclaredLost(u32),
     /// The link between two breaks, with all that is on it.
     Cut(u32, u32, Lane),
+    /// A process' task is to go for good.
+    Leaves(u32),
+    /// The framework says so to the tracker.
+    LeavingIsReported(u32),
+    /// The process of a task that the others go on without ends.
+    GoesAway(u32),
     /// The tracker dies and comes back.
     TrackerDies,
     /// No replacement has come for so long that the world shrinks.
@@ -153,14 +172,14 @@ impl JobModel {
     }
 
     pub(crate) fn first(&self) -> State {
-        let Setup { crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
+        let Setup { crashes, zombies, cuts, leaves, tracker_deaths, .. } = self.setup;
         let mut state = State {
             tracker: self.trackers.keep(tracker::new(&self.setup, 1)),
             tracker_life: 1,
             waits_for_former: false,
             processes: Vec::new(),
             wires: BTreeMap::new(),
-            left: Left { crashes, zombies, cuts, tracker_deaths },
+            left: Left { crashes, zombies, cuts, leaves, tracker_deaths },
             over: None,
             over_life: 0,
             violated: None,
@@ -180,6 +199,22 @@ impl JobModel {
             }
         }
         state
+    }
+
+    /// A step in words, with the message that is taken by it.
+    pub fn told(&self, state: &State, action: Action) -> String {
+        let first = |queue: &[Name]| queue.first().copied();
+        let taken =
+            match action {
+                Action::Hears(number) => first(&state.processes[number as usize].to_process)
+                    .map(|one| format!("{:?}", self.to_process.of(one))),
+                Action::TrackerHears(number) => first(&state.processes[number as usize].to_tracker)
+                    .map(|one| format!("{:?}", self.to_tracker.of(one))),
+                _ => None,
+            };
+        // A view names every rank: its beginning says which it is.
+        let taken: String = taken.map_or(String::new(), |text| format!(" {text}")).chars().take(300).collect();
+        format!("{action:?}{taken}")
     }
 
     /// A state in words.
@@ -225,6 +260,7 @@ impl JobModel {
             link: Link::Open,
             declared: false,
             ended: Ended::No,
+            leaving: Leaving::No,
             to_tracker: Vec::new(),
             to_process: Vec::new(),
         };

@@ -37,6 +37,8 @@ fn reduced_set_ups_leave_out_no_end_that_a_job_can_come_to() {
         Setup { from_rendezvous: true, ..one.clone() }.crashes(1),
         Setup { cuts: 1, ..one.clone() }.crashes(1),
         Setup { tracker_deaths: 1, ..one.clone() }.crashes(1),
+        Setup { least: Some(1), leaves: 1, ..one.clone() },
+        Setup { least: Some(1), tracker_deaths: 1, ..one.clone() }.crashes(1),
         Setup { zombies: 1, ..one },
         Setup { victims: Some(vec![1]), ..Setup::one_collective() }.crashes(1),
     ];
@@ -153,9 +155,31 @@ fn a_world_grows_at_a_boundary_and_the_joiner_dies_anywhere() {
 }
 
 #[test]
+fn a_world_grows_at_a_boundary_although_the_tracker_dies_anywhere() {
+    let setup = Setup { versions: vec![vec![None], vec![]], tracker_deaths: 1, ..Setup::growing() };
+    holds(setup.reduced(), 500_000);
+}
+
+#[test]
+fn a_rank_that_goes_for_good_leaves_the_others_at_a_boundary_and_may_die_before_that() {
+    holds(Setup { leaves: 1, ..Setup::shrinking() }, 100_000);
+    // One of the two that stay, so that there are always as many as have to be.
+    let setup = Setup { least: Some(1), leaves: 1, victims: Some(vec![1]), ..Setup::one_collective() };
+    holds(setup.crashes(1).reduced(), 100_000);
+}
+
+#[test]
+fn a_rank_goes_for_good_although_the_tracker_dies_anywhere() {
+    holds(Setup { least: Some(1), leaves: 1, tracker_deaths: 1, ..two_ranks(Setup::two_versions()) }, 200_000);
+}
+
+#[test]
 fn a_world_shrinks_although_the_tracker_dies_anywhere() {
     let setup = Setup { least: Some(1), tracker_deaths: 1, ..two_ranks(Setup::two_versions()) };
     holds(setup.crashes(1), 10_000);
+    // One of two survivors may have heard of the smaller world, and the other one not.
+    let setup = Setup { least: Some(2), tracker_deaths: 1, victims: Some(vec![0]), ..Setup::one_collective() };
+    holds(setup.crashes(1).reduced(), 500_000);
 }
 
 #[test]

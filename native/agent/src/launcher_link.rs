@@ -43,6 +43,8 @@ struct Starts {
     host: String,
     /// How many it starts in all, in an elastic job.
     slots: u32,
+    /// How often each is started again after a death.
+    restarts: u32,
     ranks: Mutex<BTreeSet<Rank>>,
     ended: Mutex<BTreeSet<Rank>>,
     leaving: Mutex<BTreeSet<Rank>>,
@@ -56,6 +58,7 @@ impl Starts {
             ranks: self.ranks.lock().iter().copied().collect(),
             ended: self.ended.lock().iter().copied().collect(),
             slots: self.slots,
+            restarts: self.restarts,
         }
     }
 }
@@ -80,6 +83,7 @@ impl LauncherLink {
         host: String,
         ranks: BTreeSet<Rank>,
         slots: u32,
+        restarts: u32,
         hear: impl Fn(LauncherNotice) -> bool + Send + 'static,
     ) -> Result<LauncherLink, Error> {
         let io = |what: &'static str| {
@@ -94,6 +98,7 @@ impl LauncherLink {
             launcher,
             host,
             slots,
+            restarts,
             ranks: Mutex::new(ranks),
             ended: Mutex::default(),
             leaving: Mutex::default(),

@@ -464,7 +464,17 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
     };
     // The number of ranks is the tracker's to say.
     let slots = arguments.slots.unwrap_or_default();
-    (0, Some(Joining { source, order, ranks, slots, host, address: arguments.address }))
+    let restarts = restarts(arguments);
+    (0, Some(Joining { source, order, ranks, slots, restarts, host, address: arguments.address }))
+}
+
+/// How often a rank is started again after a death.
+fn restarts(arguments: &RunArguments) -> u32 {
+    if arguments.restart {
+        arguments.restarts
+    } else {
+        0
+    }
 }
 
 /// The most ranks that a run may have, whose world begins with so many.
@@ -495,7 +505,7 @@ fn start(arguments: RunArguments) -> ExitCode {
             ));
         }
     }
-    let most = most_ranks(&arguments, world);
+    let (most, restarts) = (most_ranks(&arguments, world), restarts(&arguments));
     let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, most));
     let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
         Ok(rules) => rules,
@@ -518,7 +528,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         own_may_be_lost: arguments.own_may_be_lost,
         failures_per_host: arguments.failures_per_host,
         exclude_cooldown: arguments.exclude_cooldown,
-        restarts: if arguments.restart { arguments.restarts } else { 0 },
+        restarts,
         rules,
         events: arguments.events,
         timeout: arguments.timeout,

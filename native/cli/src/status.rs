@@ -15,6 +15,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// To the upper left corner, and all below cleared (ECMA-48: CUP, ED).
 const CLEAR: &str = "\x1b[H\x1b[J";
 
+/// `deaths`: of how many that are survived; `lost`: how long it didn't work with the others because of them; `again`: how
+/// many rounds it computed twice.
+const HEADS: [&str; 9] = ["rank", "state", "start", "host", "process", "last seen", "deaths", "lost", "again"];
+
 /// Prints it, and says the exit status.
 ///
 /// # Errors
@@ -83,13 +87,17 @@ fn table(join: &JoinFile, status: &JobStatus) -> String {
         join.tracker,
         seconds(status.millis)
     );
+    if status.resizes > 0 || status.most_resizes.is_some() {
+        let most = status.most_resizes.map_or_else(String::new, |most| format!(", of {most} that are allowed"));
+        text.push_str(&format!("its world has changed {} times{most}\n", status.resizes));
+    }
     if let Some(over) = &status.over {
         text.push_str(&format!("the job is over: {over}\n"));
     }
-    let heads = ["rank", "state", "start", "host", "process", "last seen", "deaths"].map(String::from);
-    let rows: Vec<[String; 7]> = std::iter::once(heads).chain(status.ranks.iter().map(row)).collect();
+    let heads = HEADS.map(String::from);
+    let rows: Vec<[String; HEADS.len()]> = std::iter::once(heads).chain(status.ranks.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..7).map(width).collect();
+    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
     for row in &rows {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         text.push_str(cells.join("  ").trim_end());
@@ -108,7 +116,7 @@ fn table(join: &JoinFile, status: &JobStatus) -> String {
     text
 }
 
-fn row(rank: &RankNow) -> [String; 7] {
+fn row(rank: &RankNow) -> [String; HEADS.len()] {
     let state = match &rank.state {
         RankActivity::Missing { millis, .. } => format!("missing for {}", seconds(*millis)),
         RankActivity::Waits { millis } => format!("waits for {}", seconds(*millis)),
@@ -130,7 +138,9 @@ fn row(rank: &RankNow) -> [String; 7] {
         or_none(place.map(|place| &place.host)),
         or_none(place.map(|place| &place.process)),
         seen,
-        rank.deaths.to_string(),
+        rank.most_deaths.map_or_else(|| rank.deaths.to_string(), |most| format!("{} of {most}", rank.deaths)),
+        if rank.lost_millis > 0 { seconds(rank.lost_millis) } else { "-".into() },
+        rank.rounds_again.to_string(),
     ]
 }
 

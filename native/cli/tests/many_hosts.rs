@@ -109,6 +109,8 @@ fn second_of_two_told_to_end(job: &Job) -> (Started, Started, Started) {
     a.printed("reached 1", 2);
     let b = job.slots("b", "2", &sizes);
     b.printed("reached 2", 2);
+    let status = finish(&mut rejoin(&["status", "--join", &job.path("join")])).ended(0);
+    prints(&status, "its world has changed ");
     signal(b.child.id(), "TERM");
     (tracker, a, b)
 }
@@ -213,6 +215,17 @@ fn the_status_says_where_each_rank_is_and_who_is_missing_since_when_until_the_jo
     let told = status(&[]);
     ["process 0.0", "rank 3 is missing: ", "; the job ends in "].iter().for_each(|text| prints(&told, text));
     let mut c = job.host("c", "127.0.0.4", "2-3");
+    let rank_3 = || {
+        let json: serde_json::Value = serde_json::from_str(&status(&["--json"]).out).expect("it is JSON");
+        json["ranks"][3].clone()
+    };
+    until("what the death has cost is known", || {
+        let (rank, later) = (rank_3(), rank_3());
+        rank["state"].get("Trains").is_some() && rank["lost_millis"] == later["lost_millis"]
+    });
+    let rank = rank_3();
+    assert!(rank["lost_millis"].as_u64() > Some(0) && rank["most_deaths"] == 10, "{rank}");
+    prints(&status(&[]), "1 of 10  ");
     for host in [&mut a, &mut c] {
         host.ended().ended(0);
     }

@@ -137,6 +137,7 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
                 deaths: settings.or("deaths.limit", "a number of deaths", 4)?,
                 setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
                 framework_counts: settings.or("deaths.framework.counts", "true or false", false)?,
+                ends_job: true,
             },
             start: start(settings)?,
             faults: facts::faults(faults, world)?,

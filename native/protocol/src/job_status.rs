@@ -20,6 +20,10 @@ pub struct JobStatus {
     pub members_millis: u64,
     /// The number of ranks.
     pub world: u32,
+    /// How often the world of an elastic job has changed, as far as this life of the tracker knows.
+    pub resizes: u32,
+    /// How often it may change (the reset limit); `None`: any number of times, or never, as the world is fixed.
+    pub most_resizes: Option<u32>,
     /// In rank order, from the one that was asked for on; a message has [`RANKS_IN_A_MESSAGE`] of them at the most.
     pub ranks: Vec<RankNow>,
 }
@@ -40,6 +44,14 @@ pub struct RankNow {
     pub place: Option<Place>,
     /// How often it has died, as far as this life of the tracker knows.
     pub deaths: u32,
+    /// How many deaths are survived, one less than those that end the job; `None` if whoever starts it has set no limit
+    /// or hasn't said one.
+    pub most_deaths: Option<u32>,
+    /// For how long in all it was dead or behind the others, in milliseconds: from each death, or each return to an
+    /// older version or to another world, until it works with the others again.
+    pub lost_millis: u64,
+    /// How many rounds it has computed twice for that; of a rank that has versions only, versions.
+    pub rounds_again: u64,
 }
 
 /// What a rank does.

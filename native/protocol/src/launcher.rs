@@ -36,6 +36,8 @@ pub enum LauncherMessage {
         ended: Vec<Rank>,
         /** In an elastic job: how many processes it starts in all, as far as there are numbers for them. */
         slots: u32,
+        /** How often each of them is started again after a death. */
+        restarts: u32,
     },
     /// A process has died.
     ProcessDied {

@@ -4,7 +4,7 @@ mod support;
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Rank, Task};
+use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Millis, Rank, Task};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput, TrackerOutput};
@@ -119,6 +119,55 @@ fn where_the_framework_counts_one_death_too_many_ends_the_job_when_it_says_so() 
     assert_eq!(error.code, Code::Unrecoverable);
     assert!(error.message.contains("rank 0 died 1 times"), "{error}");
     assert_eq!(desk.input(task_gone(0, true)), [], "the job is over");
+}
+
+/// Deaths, how many are survived, milliseconds lost and rounds computed twice.
+fn cost(desk: &Desk) -> (u32, Option<u32>, u64, u64) {
+    let rank = desk.tracker.job_status(Rank(0), Millis(desk.now)).ranks.swap_remove(0);
+    (rank.deaths, rank.most_deaths, rank.lost_millis, rank.rounds_again)
+}
+
+#[test]
+fn the_status_says_of_each_rank_how_long_its_deaths_have_kept_it_from_the_others_and_how_many_are_survived() {
+    let mut desk = Desk::trained_to(2, 2);
+    assert_eq!(cost(&desk), (0, Some(2), 0, 0));
+    desk.leaves(1, 0, 0, io());
+    desk.now += 300;
+    desk.joins(1, 0, attempt(1));
+    desk.now += 50;
+    assert_eq!(cost(&desk), (1, Some(2), 350, 0), "it is there, and not at work with the others yet");
+    let caught_up = |incarnation, rounds_again| {
+        let (rank, incarnation) = (Rank(0), Incarnation::nth(incarnation));
+        AgentMessage::Event(Event::CaughtUp {
+            rank,
+            incarnation,
+            replayed_in: 0,
+            regenerated: 0,
+            rounds_again,
+            millis: 1,
+        })
+    };
+    desk.says(1, caught_up(0, 90));
+    assert_eq!(cost(&desk), (1, Some(2), 350, 0), "a former incarnation's word comes late");
+    desk.says(1, caught_up(1, 3));
+    desk.now += 1000;
+    assert_eq!(cost(&desk), (1, Some(2), 350, 3));
+    desk.leaves(1, 0, 1, io());
+    desk.now += 100;
+    assert_eq!(cost(&desk), (2, Some(2), 450, 3));
+}
+
+#[test]
+fn where_who_starts_the_ranks_counts_their_deaths_the_limit_ends_nothing_and_is_said_to_who_asks() {
+    let mut desk = Desk::with(TrackerConfig { deaths: DeathLimit::of_starter(2, "--restarts"), ..config(2) });
+    desk.train_to(2, 2);
+    for incarnation in 0..3 {
+        assert!(failure(&desk.leaves(1, 0, incarnation, io())).is_none());
+        desk.joins(1, 0, attempt(incarnation + 1));
+    }
+    assert_eq!(cost(&desk).1, Some(1));
+    let desk = Desk::with(TrackerConfig { deaths: DeathLimit::of_starter(u32::MAX, "--restarts"), ..config(2) });
+    assert_eq!(cost(&desk).1, None, "it is the starter's alone to say");
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Server {
     fn launcher_said(&mut self, token: Token, message: LauncherMessage) -> Result<(), Error> {
         let bad = |text: String| Err(Error::new(Code::BadArgument, text));
         match message {
-            LauncherMessage::Starts { launcher, host, ranks, ended, slots } => {
+            LauncherMessage::Starts { launcher, host, ranks, ended, slots, restarts } => {
                 let (ranks, ended): (BTreeSet<_>, BTreeSet<_>) =
                     (ranks.into_iter().collect(), ended.into_iter().collect());
                 let world = self.rules.most_ranks();
@@ -60,7 +60,7 @@ impl Server {
                 }
                 let ranks = self.numbered(launcher, ranks, slots);
                 log::info!("[job {}] the launcher on {host} starts {} ranks", self.job, ranks.len());
-                self.launchers.start(token, launcher, &host, &ranks);
+                self.launchers.start(token, launcher, &host, &ranks, restarts);
                 let next = |rank| self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1));
                 let attempts = ranks.iter().map(|rank| next(*rank)).collect();
                 let ranks = ranks.into_iter().collect();
@@ -87,7 +87,11 @@ impl Server {
             LauncherMessage::RankLeaves { .. } | LauncherMessage::RankEnded { .. } => {}
             LauncherMessage::Cancel { error } => self.handle(TrackerInput::Cancel { error }),
             LauncherMessage::Status { from } => {
-                let status = self.rules.job_status(from, self.now());
+                let mut status = self.rules.job_status(from, self.now());
+                for rank in &mut status.ranks {
+                    let said = self.launchers.restarts(self.rules.started_as(rank.rank));
+                    rank.most_deaths = rank.most_deaths.or(said);
+                }
                 self.launchers.tell(token, &LauncherNews::Status(status));
             }
             LauncherMessage::Sync { number } => self.launchers.tell(token, &LauncherNews::Synced { number }),

@@ -17,6 +17,8 @@ struct Launcher {
     /// The number that it drew, once it has said which ranks it starts.
     number: Option<u64>,
     ranks: BTreeSet<Rank>,
+    /// How often each of them is started again after a death.
+    restarts: u32,
 }
 
 impl Launchers {
@@ -33,7 +35,7 @@ impl Launchers {
     }
 
     pub(super) fn let_in(&mut self, token: Token, link: Link) {
-        self.all.insert(token, Launcher { link, number: None, ranks: BTreeSet::new() });
+        self.all.insert(token, Launcher { link, number: None, ranks: BTreeSet::new(), restarts: 0 });
     }
 
     /// To all that have said which ranks they start.
@@ -67,7 +69,7 @@ impl Launchers {
 
     /// From now on these ranks are started there. Who started any of them before hears of it: the
     /// newest word counts, since a host that is gone can't give its ranks up.
-    pub(super) fn start(&mut self, token: Token, number: u64, host: &str, ranks: &BTreeSet<Rank>) {
+    pub(super) fn start(&mut self, token: Token, number: u64, host: &str, ranks: &BTreeSet<Rank>, restarts: u32) {
         for launcher in self.all.values_mut().filter(|launcher| launcher.number.is_some_and(|own| own != number)) {
             let taken: Vec<Rank> = launcher.ranks.intersection(ranks).copied().collect();
             launcher.ranks.retain(|rank| !ranks.contains(rank));
@@ -76,7 +78,7 @@ impl Launchers {
             }
         }
         if let Some(launcher) = self.all.get_mut(&token) {
-            (launcher.number, launcher.ranks) = (Some(number), ranks.clone());
+            (launcher.number, launcher.ranks, launcher.restarts) = (Some(number), ranks.clone(), restarts);
         }
     }
 
@@ -84,6 +86,11 @@ impl Launchers {
     pub(super) fn ranks_of_others(&self, number: u64) -> BTreeSet<Rank> {
         let others = self.all.values().filter(|launcher| launcher.number.is_some_and(|own| own != number));
         others.flat_map(|launcher| launcher.ranks.iter().copied()).collect()
+    }
+
+    /// How often this rank is started again after a death, if a launcher has said so.
+    pub(super) fn restarts(&self, rank: Rank) -> Option<u32> {
+        self.all.values().find(|launcher| launcher.ranks.contains(&rank)).map(|launcher| launcher.restarts)
     }
 
     /// Whether it is known to start this rank.

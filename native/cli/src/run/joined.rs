@@ -125,8 +125,9 @@ impl JoinedTracker {
         let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
         let (shared, ranks) = (heard.clone(), joining.ranks.iter().map(|rank| Rank(*rank)).collect());
         let limit = joining.order.clone().map(|order| Limit { order, is_alone: has_no_starter() }).unwrap_or_default();
+        let host = joining.host.clone();
         let link =
-            LauncherLink::start(joining.source.clone(), joining.host.clone(), ranks, joining.slots, move |notice| {
+            LauncherLink::start(joining.source.clone(), host, ranks, joining.slots, joining.restarts, move |notice| {
                 let (heard, changed) = &*shared;
                 let is_heard = hear(&mut heard.lock(), notice, &limit, &tell);
                 changed.notify_all();

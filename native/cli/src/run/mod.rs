@@ -164,6 +164,8 @@ pub struct Joining {
     pub ranks: BTreeSet<u32>,
     /// Of an elastic job, whose launchers are given numbers for their processes: how many are started here.
     pub slots: u32,
+    /// How often each is started again after a death.
+    pub restarts: u32,
     /// The name of this host.
     pub host: String,
     /// The address that other hosts reach its ranks at; the one on the way to the tracker if it isn't given.

@@ -59,7 +59,7 @@ pub fn rules(world: u32, epoch: u32, lost_after: Duration, members: Duration, st
         elastic: None,
         epoch,
         timing: Timing::usual(lost_after.as_millis() as u64, members.as_millis() as u64),
-        deaths: DeathLimit::new(u32::MAX, "--restarts"),
+        deaths: DeathLimit::of_starter(u32::MAX, "--restarts"),
         start,
         faults: Vec::new(),
         wants_result: false,
@@ -111,6 +111,7 @@ impl OwnTracker {
                 most_resizes: options.reset_limit,
                 own_may_be_lost: options.own_may_be_lost,
             }),
+            deaths: DeathLimit::of_starter(options.restarts.saturating_add(1), "--restarts"),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };
         let port = options.listen.and_then(|listen| listen.port);

@@ -36,7 +36,7 @@ impl Tracker {
     /// Ends the job if the framework will not start the rank again.
     pub(super) fn end_after_too_many(&mut self, rank: Rank) {
         let counted = self.slot(rank).map_or(0, |slot| slot.deaths.iter().filter(|death| death.is_counted).count());
-        if self.over.is_none() && counted as u32 >= self.config.deaths.deaths {
+        if self.config.deaths.ends_job && self.over.is_none() && counted as u32 >= self.config.deaths.deaths {
             let error = self.too_many_deaths(rank, counted);
             self.fail(error);
         }

@@ -66,6 +66,7 @@ impl Tracker {
             self.fail(error);
             return;
         }
+        let now = self.now;
         let Some(slot) = self.slot_mut(rank) else { return };
         let (at, oldest) = match slot.state {
             RankSlotState::Planned { at, oldest, .. } => (at, oldest),
@@ -75,6 +76,7 @@ impl Tracker {
         };
         let again = matches!(slot.state, RankSlotState::Finished { digest: before, .. } if before == digest);
         slot.state = RankSlotState::Finished { at, oldest, rounds, digest };
+        slot.cost.is_back(0, now);
         if !again {
             self.event(Event::RankFinished { rank, incarnation, digest });
         }

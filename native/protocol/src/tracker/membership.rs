@@ -197,6 +197,7 @@ impl Tracker {
         slot.vacant_since = Some(now);
         slot.waits_since = now;
         slot.last_seen = reason.to_string();
+        slot.cost.gone(now);
         if counts {
             let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
             let is_counted = !self.config.deaths.framework_counts;

@@ -80,12 +80,20 @@ pub struct DeathLimit {
     /// the tracker has seen it: a death ends the job then and not before. What a cluster manager took away doesn't
     /// count with Spark. Otherwise each death counts when it is seen.
     pub framework_counts: bool,
+    /// Whether the job ends at the limit. Otherwise who starts the ranks counts their deaths and ends it, and the limit
+    /// is for people who ask how the job is.
+    pub ends_job: bool,
 }
 
 impl DeathLimit {
     /// Each death counts when it is seen.
     pub fn new(deaths: u32, setting: impl Into<String>) -> Self {
-        DeathLimit { deaths, setting: setting.into(), framework_counts: false }
+        DeathLimit { deaths, setting: setting.into(), framework_counts: false, ends_job: true }
+    }
+
+    /// Who starts the ranks counts for itself.
+    pub fn of_starter(deaths: u32, setting: impl Into<String>) -> Self {
+        DeathLimit { ends_job: false, ..DeathLimit::new(deaths, setting) }
     }
 }
 
@@ -429,7 +437,7 @@ impl Tracker {
             }
             AgentMessage::Report { .. } if self.over.is_some() => {}
             AgentMessage::Report { member, report } => self.report(member, report),
-            AgentMessage::Event(event) => self.event(event),
+            AgentMessage::Event(event) => self.fact(event),
             AgentMessage::StandBy { task, attempt } => self.stand_by(agent, Standing { task, attempt, given: None }),
             AgentMessage::StandDown { task, attempt } => self.stand_down(agent, task, attempt),
         }
@@ -454,6 +462,18 @@ impl Tracker {
             Report::Finished { rounds, digest } => self.finish(member, rounds, digest),
             Report::Left { failure } => self.leave(rank, failure),
         }
+    }
+
+    /// An agent has seen it.
+    fn fact(&mut self, event: Event) {
+        let now = self.now;
+        if let Event::CaughtUp { rank, incarnation, rounds_again, .. } = &event {
+            // Not what comes late of an incarnation that is gone.
+            if let Some(slot) = self.slot_mut(*rank).filter(|slot| slot.incarnation == Some(*incarnation)) {
+                slot.cost.is_back(*rounds_again, now);
+            }
+        }
+        self.event(event);
     }
 
     fn event(&mut self, event: Event) {

@@ -177,6 +177,7 @@ impl Tracker {
                 Seat::Missing { .. } => RankSlot {
                     incarnation: newest,
                     deaths: slot.deaths,
+                    cost: slot.cost,
                     vacant_since: slot.vacant_since,
                     last_seen: slot.last_seen,
                     left_by: slot.left_by,
@@ -185,6 +186,7 @@ impl Tracker {
                 _ => RankSlot {
                     incarnation: newest,
                     deaths: slot.deaths,
+                    cost: slot.cost,
                     vacant_since: Some(now),
                     last_seen: "it was there when the world changed, and hasn't joined again".into(),
                     is_told: true,

@@ -38,6 +38,34 @@ pub(super) struct Death {
     pub(super) is_counted: bool,
 }
 
+/// What a rank's recoveries have cost, for people who ask.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RecoveryCost {
+    /// Since when it hasn't worked with the others; `None` while it does.
+    away_since: Option<Millis>,
+    /// How long it was away before that.
+    millis: u64,
+    /// Rounds that it has computed twice.
+    pub(super) rounds_again: u64,
+}
+
+impl RecoveryCost {
+    pub(super) fn gone(&mut self, now: Millis) {
+        self.away_since.get_or_insert(now);
+    }
+
+    /// It works with the others again, having computed so many rounds twice.
+    pub(super) fn is_back(&mut self, rounds: u32, now: Millis) {
+        self.millis = self.lost_millis(now);
+        self.away_since = None;
+        self.rounds_again += u64::from(rounds);
+    }
+
+    pub(super) fn lost_millis(&self, now: Millis) -> u64 {
+        self.millis + self.away_since.map_or(0, |since| now.since(since))
+    }
+}
+
 /// One rank's slot.
 #[derive(Clone, Debug)]
 pub(super) struct RankSlot {
@@ -71,6 +99,7 @@ pub(super) struct RankSlot {
     /// Why it is vacant.
     pub(super) last_seen: String,
     pub(super) deaths: Vec<Death>,
+    pub(super) cost: RecoveryCost,
     /// Which results of collectives it holds, as of the last status report.
     pub(super) results: Vec<Extent>,
     /// What it has heard of others that are gone, as of the last status report.
@@ -102,6 +131,7 @@ impl RankSlot {
             vacant_since: None,
             last_seen: "it never joined".into(),
             deaths: Vec::new(),
+            cost: RecoveryCost::default(),
             results: Vec::new(),
             observed: Vec::new(),
             segment: None,

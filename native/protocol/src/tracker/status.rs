@@ -23,6 +23,8 @@ impl Tracker {
             }),
             members_millis: self.config.timing.members_millis,
             world: self.slots.len() as u32,
+            resizes: self.resizes,
+            most_resizes: self.config.elastic.and_then(|elastic| elastic.most_resizes),
             ranks: ranks.map(|(rank, slot)| self.rank_now(rank, slot, now)).collect(),
         }
     }
@@ -44,6 +46,16 @@ impl Tracker {
             seen_millis: now.since(agent.last_heard),
             is_silent: agent.lost || agent.broken.is_some(),
         });
-        RankNow { rank, incarnation: slot.incarnation, state, place, deaths: slot.deaths.len() as u32 }
+        let limit = self.config.deaths.deaths;
+        RankNow {
+            rank,
+            incarnation: slot.incarnation,
+            state,
+            place,
+            deaths: slot.deaths.len() as u32,
+            most_deaths: (limit != u32::MAX).then(|| limit.saturating_sub(1)),
+            lost_millis: slot.cost.lost_millis(now),
+            rounds_again: slot.cost.rounds_again,
+        }
     }
 }

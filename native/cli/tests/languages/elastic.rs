@@ -30,13 +30,15 @@ fn the_documents_program_in_python_goes_on_in_a_smaller_world() {
 }
 
 #[test]
-fn a_program_in_c_joins_again_as_another_rank() {
+fn a_program_in_c_has_its_buffer_as_before_and_joins_again_as_another_rank() {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("elastic.c");
     std::fs::write(&source, C).expect("room for a program");
     let (_folder, program) = built("cc", "-std=c99", &source.display().to_string(), "native/capi/include");
     let ran = shrinks(&[&program.display().to_string()]);
     assert!(ran.out.contains("rank 2 of 3 was 3, local rank 2 of 3"), "{}", ran.out);
+    let kept = ran.out.matches("the buffer is as before, and other calls are refused\n").count();
+    assert_eq!(kept, 3, "{}", ran.out);
 }
 
 const C: &str = r#"
@@ -58,7 +60,14 @@ static rejoin_status train(rejoin_communicator *ranks) {
             sums[0] += mean - row;
             sums[1] += 1;
         }
+        double before[2] = {sums[0], sums[1]};
         status = rejoin_allreduce(ranks, sums, 2, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL);
+        if (status == REJOIN_RESIZED && memcmp(sums, before, sizeof sums) == 0) {
+            rejoin_status next = rejoin_allreduce(ranks, sums, 2, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL);
+            rejoin_status end = rejoin_checkpoint(ranks, &mean, sizeof mean, REJOIN_HERE);
+            int refused = next == REJOIN_BAD_STATE && end == REJOIN_BAD_STATE;
+            printf("the buffer is as before%s\n", refused ? ", and other calls are refused" : "");
+        }
         if (status != REJOIN_OK) return status;
         mean -= 0.5 * sums[0] / sums[1];
         status = rejoin_checkpoint(ranks, &mean, sizeof mean, REJOIN_HERE);

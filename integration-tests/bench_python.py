@@ -102,7 +102,7 @@ def dying_in_the_middle(folder, round_):
 def memory(shape):
     """Each fit on executors of its own: a JVM gives nothing back."""
     seen = {True: [], False: []}
-    for pair in range(max(1, PAIRS // 3)):
+    for pair in range(PAIRS):
         for survives in (True, False) if pair % 2 else (False, True):
             command = [sys.executable, __file__, "one", shape, str(survives)]
             seen[survives].append(float(subprocess.check_output(command, text=True).split()[-1]))

@@ -132,14 +132,14 @@ if [ "$long" = long ]; then
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" -Pmachines=x86_64,aarch64 publishToMavenLocal \
     :jvm-core:test >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
-  suite spark41-xgb311 secret SecretIT AddressesIT
+  suite spark41-xgb311 secret SecretIT AddressesIT SparkSettingsIT
   suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark41-xgb311; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" notices SpotNoticeIT
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" elastic ElasticSparkIT
   done
-  for set in spark35-xgb340 spark35-xgb320; do
+  for set in spark35-xgb340 spark35-xgb320 spark41-xgb311; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
   done
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT

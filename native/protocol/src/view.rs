@@ -63,7 +63,8 @@ pub struct View {
     pub hooked: Option<bool>,
     /// One slot per rank, in rank order.
     pub slots: Vec<ViewSlot>,
-    /// Every agent that is connected to the tracker, whether it hosts a rank or only holds things.
+    /// Every agent that is connected to the tracker, whether it hosts a rank or only holds things, in the order of
+    /// their numbers: there may be thousands, of which one is looked for.
     pub agents: Vec<AgentAddress>,
 }
 
@@ -88,7 +89,12 @@ impl View {
     pub fn alive(&self, rank: Rank) -> Option<(Incarnation, &AgentAddress)> {
         let slot = self.slots.get(rank.0 as usize)?;
         let SlotState::Alive { agent } = slot.state else { return None };
-        let address = self.agents.iter().find(|a| a.agent == agent)?;
-        Some((slot.incarnation?, address))
+        Some((slot.incarnation?, self.address(agent)?))
+    }
+
+    /// Where an agent is reached, if it is connected to the tracker.
+    pub fn address(&self, agent: AgentId) -> Option<&AgentAddress> {
+        let index = self.agents.binary_search_by_key(&agent, |known| known.agent).ok()?;
+        self.agents.get(index)
     }
 }

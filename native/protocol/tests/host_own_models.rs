@@ -67,6 +67,7 @@ fn whoever_is_gone_holds_nothing_and_whoever_comes_back_is_given_it_again() {
     assert!(is_safe(&outputs), "as many others as there are");
     let mut back = view(3, &[Some(0), Some(1), Some(0)], true);
     back.agents[1].agent = AgentId(9);
+    back.agents.sort_by_key(|at| at.agent);
     back.slots[1].state = rejoin_protocol::view::SlotState::Alive { agent: AgentId(9) };
     assert_eq!(copies(&desk.received(TrackerMessage::View(back))), [9]);
 }

@@ -56,7 +56,7 @@ impl RankPlan {
             };
             let slot = view.slots.get(status.rank.0 as usize);
             let Some(SlotState::Alive { agent }) = slot.map(|slot| &slot.state) else { continue };
-            let Some(address) = view.agents.iter().find(|known| known.agent == *agent) else { continue };
+            let Some(address) = view.address(*agent) else { continue };
             if at.lineage != plan.lineage {
                 continue;
             }

@@ -4,12 +4,12 @@ use super::{Host, HostOutput, Peer, Start};
 use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank, Version};
+use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank, Version};
 use crate::member::{Fetched, Fetching, Member, Running, Stage};
 use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
 use crate::report::Report;
-use crate::view::{AgentAddress, SlotState, View};
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::view::{AgentAddress, View};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -256,9 +256,8 @@ impl Host {
             Some(_) => newcomer.own_models().find(|(own, _)| own == wanted).map(|(_, holders)| holders),
             None => Some(&self.plan_holders[..]),
         };
-        let known = known.unwrap_or_default();
-        let mut holders: Vec<AgentAddress> =
-            view.agents.iter().filter(|at| known.contains(&at.agent)).cloned().collect();
+        let known = known.unwrap_or_default().iter();
+        let mut holders: Vec<AgentAddress> = known.filter_map(|agent| view.address(*agent)).cloned().collect();
         let own = self.config.agent;
         // Among equals each newcomer begins with another one, so that not all ask the same.
         holders.sort_by_key(|at| (at.agent != own, at.host != self.config.host, at.agent.0 ^ own.0));
@@ -327,12 +326,6 @@ impl Host {
     /// Sends every started rank of this process its peers.
     pub(super) fn link_all(&mut self) {
         let Some(view) = &self.view else { return };
-        // Looked up once for each of the ranks, of which there may be thousands.
-        let agents: BTreeMap<AgentId, &AgentAddress> =
-            match self.members.iter().any(|member| member.running().is_some()) {
-                true => view.agents.iter().map(|at| (at.agent, at)).collect(),
-                false => return,
-            };
         let mut links = Vec::new();
         for member in &self.members {
             let (Some(running), Some(id)) = (member.running(), member.id()) else { continue };
@@ -343,8 +336,7 @@ impl Host {
             let others = (0..view.world()).map(Rank).filter(|other| *other != rank);
             let peers = others.filter_map(|other| {
                 let slot = view.slots.get(other.0 as usize)?;
-                let SlotState::Alive { agent } = slot.state else { return None };
-                let (incarnation, at) = (slot.incarnation?, *agents.get(&agent)?);
+                let (incarnation, at) = view.alive(other)?;
                 slot.planned.then(|| Peer { member: MemberId { rank: other, incarnation }, at: at.clone() })
             });
             let (lineage, peers) = (running.start.lineage, peers.collect());

@@ -28,7 +28,7 @@ impl World {
         self.link_broke(to, from, lane, link);
         let inboxes = self.network.inboxes.entry(to.process).or_default();
         inboxes.entry((from, to, lane)).or_default().push_back(frame);
-        self.read(to.process);
+        self.read_what_came(to.process, (from, to, lane));
     }
 
     /// Resets a link, with all that is on it; each learns of it in its time.

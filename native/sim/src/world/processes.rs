@@ -1,5 +1,6 @@
 //! Processes: what happens to them, what they want done, and when they are to be woken.
 
+use super::network::LinkDirection;
 use super::sim_event::SimEvent;
 use super::state::World;
 use crate::invariants::{bounded, deadlines, own_models};
@@ -20,24 +21,49 @@ impl World {
 
     /// Takes what lies on the links of a process, as far as it wants it.
     pub(super) fn read(&mut self, process: u32) {
+        let all = self.network.waiting(process);
+        self.read_these(process, all, false);
+    }
+
+    /// The same when a frame has come over one of the links and nothing else has happened: what lies on the others
+    /// wasn't wanted before, so it is looked at only if this one is. There may be thousands.
+    pub(super) fn read_what_came(&mut self, process: u32, way: LinkDirection) {
+        match self.takes(process, &way) {
+            Some(true) => {
+                let all = self.network.waiting(process).into_iter();
+                self.read_these(process, all.filter(|other| *other > way).collect(), true);
+            }
+            Some(false) => self.follow_up(process),
+            None => {}
+        }
+    }
+
+    /// These, and all again after any was taken.
+    fn read_these(&mut self, process: u32, mut ways: Vec<LinkDirection>, mut took: bool) {
         loop {
-            let mut took = false;
-            for way in self.network.waiting(process) {
-                let Some(frame) = self.network.first(&way).cloned() else { continue };
-                let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive && !there.frozen) else {
-                    return;
-                };
-                let read = there.process.reads(way.0, way.1, &frame, Millis(self.now), &self.scenario.job);
-                if let Some(outputs) = read {
-                    self.network.took(&way);
-                    self.carry_out(process, outputs);
-                    took = true;
+            for way in ways {
+                match self.takes(process, &way) {
+                    Some(taken) => took |= taken,
+                    None => return,
                 }
             }
             if !took {
                 return self.follow_up(process);
             }
+            ways = self.network.waiting(process);
+            took = false;
         }
+    }
+
+    /// Whether the process takes the first frame of a link; `None` if it takes none of any.
+    fn takes(&mut self, process: u32, way: &LinkDirection) -> Option<bool> {
+        let Some(frame) = self.network.first(way).cloned() else { return Some(false) };
+        let there = self.processes.get_mut(&process).filter(|there| there.alive && !there.frozen)?;
+        let read = there.process.reads(way.0, way.1, &frame, Millis(self.now), &self.scenario.job);
+        let Some(outputs) = read else { return Some(false) };
+        self.network.took(way);
+        self.carry_out(process, outputs);
+        Some(true)
     }
 
     /// What a process wants to be woken for.

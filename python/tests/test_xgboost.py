@@ -129,6 +129,18 @@ class Bridged(Trained):
         self.assertIn('INCOMPATIBLE: XGBoost "2.1.4" is not supported; use a version of 3.0, 3.1, 3.2, 3.3 or 3.4', err)
         self.assertIn('pip install "xgboost==3.2.0"', err)
 
+    def test_a_rank_that_was_given_no_state_of_its_callbacks_does_not_go_on_without_it(self):
+        program = """
+            import pickle
+            from xgboost.callback import CallbackContainer, TrainingCallback
+            from rejoin._xgboost_callbacks import CarriedCallbacks, Carry
+            class Counts(TrainingCallback):
+                pass
+            CarriedCallbacks(Carry(pickle), CallbackContainer([Counts()]), set(), 3, False, None)
+            """
+        _, err = self.run_ranks(1, program, status=3, PYTHONPATH=self.path())
+        self.assertIn("INTERNAL: this rank goes on after 3 rounds but was given no state of its callbacks", err)
+
     def test_what_cannot_survive_is_refused_by_name_in_the_first_run(self):
         for case, code, text in [
             ("no base score", "BAD_ARGUMENT", "Give base_score"),

@@ -20,7 +20,7 @@ ROUNDS = 12
 
 
 def dying(how, round_, rank=1, spare_in=None):
-    """A callback that does this to a rank in its first life, before a round; once a spare stands by where
+    """A callback that does this to a rank in its first attempt, before a round; once a spare stands by where
     a folder of event logs is given."""
     from xgboost.callback import TrainingCallback
 

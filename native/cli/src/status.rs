@@ -15,8 +15,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// To the upper left corner, and all below cleared (ECMA-48: CUP, ED).
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// `deaths`: of how many that are survived; `lost`: how long it didn't work with the others because of them; `again`: how
-/// many rounds it computed twice.
+/// `deaths`: of how many that are survived; `lost`: how long it didn't work with the others because
+/// of them; `again`: how many rounds it computed twice.
 const HEADS: [&str; 9] = ["rank", "state", "start", "host", "process", "last seen", "deaths", "lost", "again"];
 
 /// Prints it, and says the exit status.

@@ -301,8 +301,9 @@ impl Tracker {
         self.slots.resize_with(world, || RankSlot::new(now));
     }
 
-    /// Whether the newest view that a later life knows of has a later incarnation of this rank, or no such rank. It may
-    /// have been another one then, in another world: so it is told that, and asks. One that was replaced stands by then.
+    /// Whether the newest view that a later life knows of has a later incarnation of this rank, or
+    /// no such rank. It may have been another one then, in another world: so it is told that, and
+    /// asks. One that was replaced stands by then.
     pub(super) fn is_of_a_former_world(&mut self, member: MemberId, attempt: Attempt) -> bool {
         let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
         let (Some(_), Some(view)) = (self.config.elastic, newest) else { return false };

@@ -55,6 +55,9 @@ final class Answer implements Serializable {
   /** What the rows of its ranks are; null where these are still to come. */
   final GangRows rows;
 
+  /** What {@link Offer#read} said of each restored rank when the gang began. */
+  final List<byte[]> read;
+
   /** How long the result is, when all is over; 0 for a rank that needs none. */
   final int resultBytes;
 
@@ -69,6 +72,7 @@ final class Answer implements Serializable {
       GangTask task,
       int version,
       GangRows rows,
+      List<byte[]> read,
       int resultBytes,
       byte[] result) {
     this.kind = kind;
@@ -78,16 +82,17 @@ final class Answer implements Serializable {
     this.task = task;
     this.version = version;
     this.rows = rows;
+    this.read = read;
     this.resultBytes = resultBytes;
     this.result = result;
   }
 
   static Answer await(String whom) {
-    return new Answer(Kind.WAIT, whom, null, 0, null, 0, null, 0, null);
+    return new Answer(Kind.WAIT, whom, null, 0, null, 0, null, List.of(), 0, null);
   }
 
   static Answer fail(RejoinException.Code code, String why) {
-    return new Answer(Kind.FAIL, why, code, 0, null, 0, null, 0, null);
+    return new Answer(Kind.FAIL, why, code, 0, null, 0, null, List.of(), 0, null);
   }
 
   /** With the part of the result from a byte on; negative: with none. */
@@ -98,19 +103,19 @@ final class Answer implements Serializable {
       part = Arrays.copyOfRange(result, from, to);
     }
     int bytes = from < 0 ? 0 : result.length;
-    return new Answer(Kind.OVER, "", null, 0, null, 0, null, bytes, part);
+    return new Answer(Kind.OVER, "", null, 0, null, 0, null, List.of(), bytes, part);
   }
 
   static Answer stopped() {
-    return new Answer(Kind.STOPPED, "", null, 0, null, 0, null, 0, null);
+    return new Answer(Kind.STOPPED, "", null, 0, null, 0, null, List.of(), 0, null);
   }
 
   static Answer stopping() {
-    return new Answer(Kind.STOPPING, "", null, 0, null, 0, null, 0, null);
+    return new Answer(Kind.STOPPING, "", null, 0, null, 0, null, List.of(), 0, null);
   }
 
-  static Answer join(int gang, GangTask task, int version, GangRows rows) {
-    return new Answer(Kind.JOIN, "", null, gang, task, version, rows, 0, null);
+  static Answer join(int gang, GangTask task, int version, GangRows rows, List<byte[]> read) {
+    return new Answer(Kind.JOIN, "", null, gang, task, version, rows, read, 0, null);
   }
 
   /**

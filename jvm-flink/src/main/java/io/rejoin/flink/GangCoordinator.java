@@ -201,10 +201,11 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     tracker = PassingThread.call("rejoin-open", () -> openTracker(job, secret, how));
     String address = PassingThread.call("rejoin-address", tracker::address);
     GangRows rows = gathering.rows();
+    List<byte[]> read = gathering.read();
     int number = gathering.begun();
     nobodyIsAbsent();
     GangTask task = new GangTask(job, secret, address, settings);
-    join = Answer.join(number, task, newest.version, rows);
+    join = Answer.join(number, task, newest.version, rows, read);
     LOG.info(
         "{}: gang {} begins with version {}, as job {} of Rejoin, tracker at {}",
         name,

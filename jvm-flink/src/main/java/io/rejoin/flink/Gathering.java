@@ -95,6 +95,14 @@ final class Gathering {
     return GangRows.of(offers.values());
   }
 
+  /** How far splits were read of which restored ranks keep rows, when all have asked. */
+  List<byte[]> read() {
+    return offers.values().stream()
+        .map(offer -> offer.read)
+        .filter(read -> read.length > 0)
+        .collect(Collectors.toList());
+  }
+
   /** The present or last gang's number. */
   int gang() {
     return gang;

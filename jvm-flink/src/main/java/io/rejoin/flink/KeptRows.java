@@ -13,8 +13,8 @@ import java.util.TreeMap;
  */
 final class KeptRows<T> {
   private final TreeMap<String, List<SplitRows<T>>> splits = new TreeMap<>();
-  // How far the ranks of a former parallelism had read.
-  private final List<Positions> readBefore = new ArrayList<>();
+  // How far ranks had read that were restored with this one.
+  private List<Positions> othersRead = List.of();
   // Rows mostly come from where the last one came from.
   private SplitRows<T> last;
 
@@ -31,9 +31,15 @@ final class KeptRows<T> {
     }
   }
 
-  /** How far one rank had read when such a snapshot was taken, whichever rank that was. */
-  void restoreRead(Positions read) {
-    readBefore.add(read);
+  /**
+   * How far ranks had read when such a snapshot was taken, whichever ranks these were. A split may
+   * go on here whose former rows another rank keeps: only that one knows their fingerprint.
+   */
+  void othersRead(List<Positions> read) {
+    othersRead = read;
+    for (SplitRows<T> part : parts()) {
+      part.follows(fingerprint(part.name(), part.first()));
+    }
   }
 
   /** What the next row of a split joins where rows come without numbers. */
@@ -110,7 +116,7 @@ final class KeptRows<T> {
     if (number == 0) {
       return 0L;
     }
-    for (Positions read : readBefore) {
+    for (Positions read : othersRead) {
       if (read.consumed(name) == number) {
         return read.fingerprint(name);
       }

@@ -10,6 +10,9 @@ import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 final class Offer implements CoordinationRequest {
   private static final long serialVersionUID = 1L;
 
+  /** Flink takes messages of 10 MiB by default; those of all ranks come back in one answer. */
+  static final int MOST_READ_BYTES = 4 << 20;
+
   /** The rank: the index of the subtask. */
   final int rank;
 
@@ -37,8 +40,11 @@ final class Offer implements CoordinationRequest {
   /** How many bytes of the result it has, should there be one; negative if it needs none. */
   final int resultFrom;
 
+  /** How far splits were read of which it keeps rows, after a restore; empty without one. */
+  final byte[] read;
+
   Offer(int rank, int attempt, int version, String digest, int ended, String jobManager) {
-    this(rank, attempt, version, digest, ended, jobManager, null, "", 0);
+    this(rank, attempt, version, digest, ended, jobManager, null, "", 0, new byte[0]);
   }
 
   private Offer(
@@ -50,7 +56,8 @@ final class Offer implements CoordinationRequest {
       String jobManager,
       RowFingerprint rows,
       String process,
-      int resultFrom) {
+      int resultFrom,
+      byte[] read) {
     this.rank = rank;
     this.attempt = attempt;
     this.version = version;
@@ -60,15 +67,23 @@ final class Offer implements CoordinationRequest {
     this.rows = rows;
     this.process = process;
     this.resultFrom = resultFrom;
+    this.read = read;
   }
 
   /** The same of a rank that has all its rows. */
   Offer rows(RowFingerprint all, String where) {
-    return new Offer(rank, attempt, version, digest, ended, jobManager, all, where, resultFrom);
+    return new Offer(
+        rank, attempt, version, digest, ended, jobManager, all, where, resultFrom, read);
   }
 
   /** The same of a rank that has so many bytes of the result. */
   Offer resultFrom(int bytes) {
-    return new Offer(rank, attempt, version, digest, ended, jobManager, rows, process, bytes);
+    return new Offer(rank, attempt, version, digest, ended, jobManager, rows, process, bytes, read);
+  }
+
+  /** The same of a rank that was restored, and keeps rows of splits that were read so far. */
+  Offer read(byte[] positions) {
+    return new Offer(
+        rank, attempt, version, digest, ended, jobManager, rows, process, resultFrom, positions);
   }
 }

@@ -1,9 +1,14 @@
 package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.DataInput;
+import java.io.DataInputStream;
 import java.io.DataOutput;
+import java.io.DataOutputStream;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -127,6 +132,26 @@ final class Positions {
       out.writeUTF(split.getKey());
       out.writeLong(split.getValue().consumed);
       out.writeLong(split.getValue().fingerprint);
+    }
+  }
+
+  /** As they go from one process to another. */
+  byte[] bytes() {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try {
+      write(new DataOutputStream(bytes));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return bytes.toByteArray();
+  }
+
+  /** Those with these bytes. */
+  static Positions of(byte[] bytes) {
+    try {
+      return read(new DataInputStream(new ByteArrayInputStream(bytes)));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
     }
   }
 

@@ -6,9 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
-import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.core.memory.DataOutputView;
 
 /** What one rank has in Flink's checkpoints: its newest state, and the rows that it keeps. */
@@ -114,19 +112,5 @@ final class RankState<T> {
     }
     VersionState newest = state.length == 0 ? null : VersionState.of(state);
     return new RankState<>(world, bySplit, newest, kept);
-  }
-
-  /** How far a rank has read, as it is in a snapshot beside its state. */
-  static byte[] bytes(Positions read) throws IOException {
-    DataOutputSerializer out = new DataOutputSerializer(256);
-    out.writeInt(FORMAT);
-    read.write(out);
-    return out.getCopyOfBuffer();
-  }
-
-  static Positions readPositions(byte[] bytes) throws IOException {
-    DataInputDeserializer in = new DataInputDeserializer(bytes);
-    Formats.check("a rank", in.readInt(), FORMAT);
-    return Positions.read(in);
   }
 }

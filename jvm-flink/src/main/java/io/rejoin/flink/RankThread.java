@@ -8,6 +8,7 @@ import io.rejoin.settings.SettingValues;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -125,7 +126,23 @@ final class RankThread<T, M> extends GangThread {
     int version = state == null ? 0 : state.version();
     String digest = version == 0 ? "" : Communicator.digest(state.bytes());
     return new Offer(
-        subtask.rank(), subtask.attempt(), version, digest, ended, subtask.jobManager());
+            subtask.rank(), subtask.attempt(), version, digest, ended, subtask.jobManager())
+        .read(restoredRead());
+  }
+
+  /** For those who go on with splits that this rank keeps rows of ({@link KeptRows}). */
+  private byte[] restoredRead() {
+    byte[] read = rows.restoredRead().bytes();
+    if (read.length <= Offer.MOST_READ_BYTES / subtask.world()) {
+      return read;
+    }
+    LOG.warn(
+        "{}: {} bytes say how far splits were read, and that is more than others are told. Rows of"
+            + " splits that have moved, and are read again before Flink's next checkpoint, aren't"
+            + " compared with those that the model was trained on",
+        this,
+        read.length);
+    return new byte[0];
   }
 
   private Optional<Communicator> join(Answer gang, Agent agent) {
@@ -144,6 +161,7 @@ final class RankThread<T, M> extends GangThread {
         loaded.isPresent()
             ? VersionState.of(loaded.get())
             : VersionState.of(0, Positions.NONE, function.write(first));
+    rows.othersRead(gang.read.stream().map(Positions::of).collect(Collectors.toList()));
     rows.load(state);
     subtask.ask(new Started(subtask.rank(), subtask.attempt(), gang.gang));
     metrics.started(live.incarnation(), state);

@@ -36,6 +36,7 @@ final class RowBuffer<T> {
   // How many it waits for; with fewer it isn't woken. 0: for certain ones, so it looks at each.
   private int wanted;
   private VersionState newest;
+  private boolean isRestored;
   // Of the split that the last row was of: how many rows are in the model. Null: look again.
   private SplitRows<T> current;
   private long currentConsumed;
@@ -72,12 +73,13 @@ final class RowBuffer<T> {
     if (newest == null || state != null && state.version() > newest.version()) {
       newest = state;
     }
+    isRestored = true;
     kept.restore(rows);
   }
 
-  /** How far one rank had read at such a snapshot, whichever rank that was. */
-  synchronized void restoreRead(Positions read) {
-    kept.restoreRead(read);
+  /** How far ranks had read that were restored when the gang began; called before it is loaded. */
+  synchronized void othersRead(List<Positions> read) {
+    kept.othersRead(read);
   }
 
   /**
@@ -320,9 +322,11 @@ final class RowBuffer<T> {
     return copies;
   }
 
-  /** How far this rank has read each split, as far as the rows before are known. */
-  synchronized Positions read() {
-    return kept.read();
+  /**
+   * How far splits were read of which a restored rank has rows; nothing where it wasn't restored.
+   */
+  synchronized Positions restoredRead() {
+    return isRestored ? kept.read() : Positions.NONE;
   }
 
   private void rows(Share share, List<T> into) throws InterruptedException {

@@ -106,6 +106,11 @@ final class SplitRows<T> {
     }
   }
 
+  /** The sum of the marks of all rows before the first number; null where it isn't known. */
+  void follows(Long sum) {
+    fingerprint = fingerprint == null ? sum : fingerprint;
+  }
+
   /** The next number has no row. */
   void skip() {
     next++;

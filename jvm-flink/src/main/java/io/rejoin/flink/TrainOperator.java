@@ -6,10 +6,7 @@ import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.RejectedExecutionException;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.checkpoint.SavepointType;
@@ -44,7 +41,6 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   // Null where rows come in an order.
   private final transient UnorderedRows<T> unordered;
 
-  private transient ListState<byte[]> read;
   private transient Subtask<TrainOperator<R, T, M>> subtask;
   private transient Room room;
   private transient String split;
@@ -83,18 +79,6 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     isRestored = context.isRestored();
     try {
       RawState.read(context, this::restore);
-      if (intake.isBySplit()) {
-        // Rows may come back to another rank than they were kept at, so each gets all of these.
-        read =
-            context
-                .getOperatorStateStore()
-                .getUnionListState(
-                    new ListStateDescriptor<>(
-                        "rejoin-read", BytePrimitiveArraySerializer.INSTANCE));
-        for (byte[] bytes : read.get()) {
-          rows.restoreRead(RankState.readPositions(bytes));
-        }
-      }
     } catch (RejoinException e) {
       throw Repeating.refused(e);
     }
@@ -195,9 +179,6 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     boolean bySplit = intake.isBySplit();
     List<RankState<T>> state = List.of(RankState.of(world(), bySplit, rows));
     RawState.write(context, state, (one, out) -> one.write(serializer, out));
-    if (bySplit) {
-      read.update(List.of(RankState.bytes(rows.read())));
-    }
   }
 
   private void bring() throws Exception {

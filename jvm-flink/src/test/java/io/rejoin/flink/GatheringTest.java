@@ -5,6 +5,7 @@ import static io.rejoin.flink.Gathering.Decision.JOIN;
 import static io.rejoin.flink.Gathering.Decision.OUTDATED;
 import static io.rejoin.flink.Gathering.Decision.STOPPED;
 import static io.rejoin.flink.Gathering.Decision.WAIT;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -41,6 +42,15 @@ class GatheringTest {
     assertEquals(List.of(1), gathering.missing());
     assertEquals(BEGIN, gathering.asked(offer(1, 0, 41, 0)));
     assertEquals(42, gathering.newest().version);
+  }
+
+  @Test
+  void a_gang_hears_how_far_restored_ranks_had_read() {
+    Gathering gathering = new Gathering(2);
+    gathering.asked(offer(0, 0, 3, 0).read(new byte[] {7}));
+    gathering.asked(offer(1, 0, 3, 0));
+    assertEquals(1, gathering.read().size());
+    assertArrayEquals(new byte[] {7}, gathering.read().get(0));
   }
 
   @Test

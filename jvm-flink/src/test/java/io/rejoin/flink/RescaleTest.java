@@ -28,15 +28,13 @@ class RescaleTest {
   private static final int BATCH = 4;
   private static final long TIME_IS_OVER = -1;
 
-  /** What a subtask has in a snapshot: the operator's state, and how far its splits were read. */
+  /** What a subtask has in a snapshot: the operator's state, and where its splits go on. */
   private static final class Snapshot {
     private final byte[] state;
-    private final byte[] read;
     private final Map<String, Integer> next;
 
-    Snapshot(byte[] state, byte[] read, Map<String, Integer> next) {
+    Snapshot(byte[] state, Map<String, Integer> next) {
       this.state = state;
-      this.read = read;
       this.next = next;
     }
   }
@@ -48,8 +46,7 @@ class RescaleTest {
     Snapshot snapshot(int world) throws Exception {
       DataOutputSerializer state = new DataOutputSerializer(64);
       RankState.of(world, true, rows).write(StringSerializer.INSTANCE, state);
-      return new Snapshot(
-          state.getCopyOfBuffer(), RankState.bytes(rows.read()), new TreeMap<>(next));
+      return new Snapshot(state.getCopyOfBuffer(), new TreeMap<>(next));
     }
   }
 
@@ -161,9 +158,6 @@ class RescaleTest {
         holder.rows.restore(state.newest(), state.kept());
         boolean isNewer = newest == null || state.newest().version() > newest.version();
         newest = isNewer ? state.newest() : newest;
-        for (Rank rank : ranks) {
-          rank.rows.restoreRead(RankState.readPositions(snapshots.get(i).read));
-        }
         // Flink gives splits that are being read to any reader.
         snapshots
             .get(i)
@@ -171,6 +165,11 @@ class RescaleTest {
             .forEach((split, next) -> ranks.get(random.nextInt(world)).next.put(split, next));
       }
       trained.subList(newest.version(), trained.size()).clear();
+      List<Positions> read = new ArrayList<>();
+      ranks.forEach(rank -> read.add(Positions.of(rank.rows.restoredRead().bytes())));
+      // Some rows come before a rank hears of the others'.
+      read(random.nextInt(8));
+      ranks.forEach(rank -> rank.rows.othersRead(read));
       load(newest);
     }
 

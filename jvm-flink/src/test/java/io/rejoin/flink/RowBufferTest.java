@@ -401,18 +401,30 @@ class RowBufferTest {
   @Test
   void rows_that_are_read_again_at_another_rank_are_compared_too() throws Exception {
     RowBuffer<String> reader = numbered(START, 0, "abc");
-    Positions read = reader.read();
+    RowBuffer<String> keeper = new RowBuffer<>(100, () -> {});
+    keeper.restore(null, reader.kept());
+    List<Positions> read = List.of(keeper.restoredRead());
     number(reader, "s", 3, "de");
     train(reader, 5);
     RowBuffer<String> elsewhere = new RowBuffer<>(100, () -> {});
-    elsewhere.restoreRead(read);
+    elsewhere.othersRead(read);
     elsewhere.load(reader.newest());
     number(elsewhere, "s", 3, "def");
     assertEquals("f", train(elsewhere, 1));
     RowBuffer<String> other = new RowBuffer<>(100, () -> {});
-    other.restoreRead(read);
+    other.othersRead(read);
     other.load(reader.newest());
     assertThrows(RejoinException.class, () -> number(other, "s", 3, "dX"));
+    RowBuffer<String> early = new RowBuffer<>(100, () -> {});
+    number(early, "s", 3, "dX");
+    early.othersRead(read);
+    assertThrows(RejoinException.class, () -> early.load(reader.newest()));
+  }
+
+  @Test
+  void a_rank_that_was_not_restored_tells_others_of_no_rows() {
+    RowBuffer<String> rows = numbered(START, 0, "abc");
+    assertEquals(0, rows.restoredRead().rows());
   }
 
   @Test

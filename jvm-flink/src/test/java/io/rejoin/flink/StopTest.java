@@ -4,11 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.Communicator;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
@@ -92,5 +97,62 @@ class StopTest {
         .get(1, TimeUnit.MINUTES);
     job.getJobExecutionResult().get(1, TimeUnit.MINUTES);
     assertTrue(WENT_ON.await(0, TimeUnit.SECONDS), "a version was complete when the task ended");
+  }
+
+  /** Models that fill a buffer of Flink's network each. */
+  private static final class Large extends Checksum {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public byte[] write(long[] model) {
+      return Arrays.copyOf(super.write(model), 64 << 10);
+    }
+  }
+
+  /** Takes models more slowly than they are made. */
+  private static final class Slow implements MapFunction<TrainedModel, TrainedModel> {
+    private static final long serialVersionUID = 1L;
+    private static final Semaphore MODELS = new Semaphore(0);
+
+    @Override
+    public TrainedModel map(TrainedModel model) throws Exception {
+      MODELS.release();
+      Thread.sleep(50);
+      return model;
+    }
+  }
+
+  @Test
+  @Timeout(180)
+  void a_job_by_rejoin_source_is_stopped_while_rank_0_finds_no_room_for_its_models(
+      @TempDir Path savepoints) throws Exception {
+    Configuration settings = LocalJob.settings(10, 0);
+    settings.setString("rejoin.emit.versions", "20");
+    // Flink doesn't come to a savepoint in any order: more than once, so that it shows.
+    for (int job = 0; job < 5; job++) {
+      stopWhileModelsWait(settings, savepoints);
+    }
+  }
+
+  private static void stopWhileModelsWait(Configuration settings, Path savepoints)
+      throws Exception {
+    Slow.MODELS.drainPermits();
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(2, settings);
+    SplitStream<Long> rows =
+        Rejoin.source(
+            env,
+            new NumberSequenceSource(1, Long.MAX_VALUE - 1),
+            WatermarkStrategy.noWatermarks(),
+            "rows");
+    // In a task of its own, so that there are buffers between, which fill up.
+    Rejoin.train(rows, new Large())
+        .map(new Slow())
+        .disableChaining()
+        .sinkTo(new DiscardingSink<>());
+    JobClient job = env.executeAsync();
+    Slow.MODELS.acquire(10);
+    job.stopWithSavepoint(false, savepoints.toUri().toString(), SavepointFormatType.CANONICAL)
+        .get(1, TimeUnit.MINUTES);
+    job.getJobExecutionResult().get(1, TimeUnit.MINUTES);
   }
 }

@@ -30,6 +30,26 @@ class FlinkEndingsIT {
   }
 
   @Test
+  @DisplayName(
+      "by Rejoin.source a job is stopped when a reader has had its last row, and goes on from the"
+          + " savepoint: each row is in the model once")
+  void stopped_after_the_end_of_a_reader() throws Exception {
+    String[] savepoint = {null};
+    FlinkRun first = withAReaderThatEnds("a reader has ended");
+    first.whileItRuns(
+        () -> {
+          first.awaitCoordinator("gang 1 begins");
+          first.job().awaitCheckpoints(5, FlinkRun.LIMIT);
+          savepoint[0] = first.stopWithSavepoint();
+        });
+    withAReaderThatEnds("from where a reader had ended").from(savepoint[0]).train();
+  }
+
+  private static FlinkRun withAReaderThatEnds(String name) throws Exception {
+    return new FlinkRun(Clusters.shared(), name, new long[] {500, 2000, 2000}).bySplit();
+  }
+
+  @Test
   @DisplayName("a job is cancelled while ranks wait in an allreduce for one that doesn't come")
   void cancelled_in_a_collective() throws Exception {
     FlinkCluster cluster = Clusters.shared();

@@ -194,7 +194,7 @@ _FUNCTIONS = {
     "rejoin_tracker_is_over": (_I32, [Handle]),
     "rejoin_tracker_result": (_STATUS, [Handle, ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)]),
     "rejoin_tracker_notify": (_STATUS, [Handle, _TEXT, _TEXT]),
-    "rejoin_tracker_leaves": (_STATUS, [Handle, _U32]),
+    "rejoin_tracker_leaves": (_STATUS, [Handle, _U32, _U32, _U32]),
     "rejoin_tracker_cancel": (_STATUS, [Handle, _STATUS, _TEXT]),
     "rejoin_tracker_close": (None, [Handle]),
     "rejoin_xgboost_process_start": (

@@ -175,14 +175,16 @@ class Tracker(Owner):
         for its silence to be long enough. An unknown name changes nothing."""
         self._tell("notify", given.text("executor", executor), given.text("reason", reason))
 
-    def task_leaves(self, number: int) -> None:
-        """With ``min_world``: the process that joins by this number is about to be ended, and none
-        is started in its place. The ranks finish the version that they are in, and go on without
+    def task_leaves(self, number: int, *, task: int, stage: int = 0) -> None:
+        """With ``min_world``: the process that joins by this number, ``task`` and ``stage``
+        (:meth:`Process.join_as_task`) is about to be ended, and none is started in its place. Should
+        there be a slot for one again, a later ``task`` takes part as any other. The ranks finish the version that they are in, and go on without
         it; the event ``TaskReleased``, of this number as ``index``, says when nothing is lost by
         its end. That may never come (the world would be too small, say): end the process after a
         time of your own. Then what the others were in is done again, and no replacement is waited
         for."""
-        self._tell("leaves", given.number("the number", number, 32))
+        numbers = {"the number": number, "stage": stage, "task": task}
+        self._tell("leaves", *(given.number(what, value, 32) for what, value in numbers.items()))
 
     def cancel(self, reason: str, code: Code = Code.CANCELLED) -> None:
         """Ends the job with this error, which every rank's call raises, and :meth:`result`."""

@@ -208,7 +208,7 @@ class InThisProcess(unittest.TestCase):
         with rejoin.Tracker(2, **elastic) as tracker:
             stays, leaves = self.rank(tracker, program, 0), self.rank(tracker, program, 1)
             self.until(tracker, "VersionEntered")
-            tracker.task_leaves(1)
+            tracker.task_leaves(1, task=0)
             leaves.kill()
             leaves.wait(LIMIT)
             tracker.executor_gone("process 1.0", "its slot is gone")
@@ -236,7 +236,7 @@ class InThisProcess(unittest.TestCase):
             ranks = [self.rank(tracker, program, number) for number in range(3)]
             self.until(tracker, "VersionEntered")
             for number in (2, 1):
-                tracker.task_leaves(number)
+                tracker.task_leaves(number, task=0)
                 ranks[number].kill()
                 ranks[number].wait(LIMIT)
                 tracker.executor_gone(f"process {number}.0", "its slot is gone")
@@ -321,7 +321,7 @@ class InThisProcess(unittest.TestCase):
             tracker.result,
             lambda: tracker.over,
             lambda: tracker.executor_gone("x"),
-            lambda: tracker.task_leaves(1),
+            lambda: tracker.task_leaves(1, task=0),
             lambda: tracker.cancel("x"),
         ):
             with self.refused(rejoin.Code.BAD_STATE, "this Tracker is closed"):

@@ -10,7 +10,7 @@ use rejoin_protocol::ids::Rank;
 use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_protocol::wire;
 use rejoin_transport::{Hello, Keys, Link, Purpose, Received};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -47,7 +47,7 @@ struct Starts {
     restarts: u32,
     ranks: Mutex<BTreeSet<Rank>>,
     ended: Mutex<BTreeSet<Rank>>,
-    leaving: Mutex<BTreeSet<Rank>>,
+    leaving: Mutex<BTreeMap<Rank, u32>>,
 }
 
 impl Starts {
@@ -127,8 +127,8 @@ impl LauncherLink {
         if let LauncherMessage::RankEnded { rank } = &message {
             self.starts.ended.lock().insert(*rank);
         }
-        if let LauncherMessage::RankLeaves { rank } = &message {
-            self.starts.leaving.lock().insert(*rank);
+        if let LauncherMessage::RankLeaves { rank, attempt } = &message {
+            self.starts.leaving.lock().insert(*rank, *attempt);
         }
         let _ = self.messages.send(message);
         let _ = self.waker.wake();
@@ -214,8 +214,8 @@ impl Keeper {
                     Received::Established => {
                         established = true;
                         link.send_message(&self.starts.message());
-                        for rank in self.starts.leaving.lock().iter().copied() {
-                            link.send_message(&LauncherMessage::RankLeaves { rank });
+                        for (rank, attempt) in self.starts.leaving.lock().iter() {
+                            link.send_message(&LauncherMessage::RankLeaves { rank: *rank, attempt: *attempt });
                         }
                     }
                     Received::Frame(_, payload) => {

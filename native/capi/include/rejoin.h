@@ -840,13 +840,15 @@ rejoin_status rejoin_tracker_result(const rejoin_tracker *tracker, const void **
 rejoin_status rejoin_tracker_notify(const rejoin_tracker *tracker, const char *executor, const char *reason);
 
 /*
- * In a job with `min`: the process that joins as this number (rejoin_join_as_task()) is about to be
- * ended, and no other one is started in its place. The ranks finish the version that they are in,
+ * In a job with `min`: the process that joins as this number and this try (rejoin_join_as_task())
+ * is about to be ended, and no other one is started in its place. Should there be a slot for one
+ * again, a later try takes part as any other. The ranks finish the version that they are in,
  * and go on without it; the event TaskReleased, of this number as `index`, says when nothing is lost
  * by its end. That may never come (the world would be too small, say): end the process after a time
  * of your own. Then what the others were in is done again, and no replacement is waited for.
  */
-rejoin_status rejoin_tracker_leaves(const rejoin_tracker *tracker, uint32_t number);
+rejoin_status rejoin_tracker_leaves(const rejoin_tracker *tracker, uint32_t number, uint32_t stage,
+                                    uint32_t task);
 
 /*
  * Ends the job with this failure (REJOIN_CANCELLED, say) and the reason, which every rank's call

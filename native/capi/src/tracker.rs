@@ -8,7 +8,7 @@ use crate::tracker_config::{tracker_config, Asked, RejoinTrackerConfig};
 use bytes::Bytes;
 use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer};
@@ -294,10 +294,15 @@ pub unsafe extern "C" fn rejoin_tracker_notify(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn rejoin_tracker_leaves(tracker: *const RejoinTracker, number: u32) -> i32 {
+pub unsafe extern "C" fn rejoin_tracker_leaves(
+    tracker: *const RejoinTracker,
+    number: u32,
+    stage: u32,
+    task: u32,
+) -> i32 {
     // SAFETY: as above.
     let Some(handle) = (unsafe { tracker.as_ref() }) else { return status(Code::BadArgument) };
-    handle.tell(|| Ok(TrackerInput::TaskLeaves { task: Task(number) }))
+    handle.tell(|| Ok(TrackerInput::TaskLeaves { task: Task(number), attempt: Attempt { stage, task } }))
 }
 
 /// See the header.

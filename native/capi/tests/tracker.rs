@@ -256,13 +256,13 @@ fn null_and_numbers_that_stand_for_nothing_are_refused_and_the_job_goes_on() {
             assert_eq!(rejoin_tracker_poll(nobody, 0, &mut event), BAD_ARGUMENT);
             assert_eq!(rejoin_tracker_result(nobody, &mut model, &mut length), BAD_ARGUMENT);
             assert_eq!(rejoin_tracker_notify(nobody, c"x".as_ptr(), null()), BAD_ARGUMENT);
-            assert_eq!(rejoin_tracker_leaves(nobody, 0), BAD_ARGUMENT);
+            assert_eq!(rejoin_tracker_leaves(nobody, 0, 0, 0), BAD_ARGUMENT);
             assert_eq!(rejoin_tracker_cancel(nobody, CANCELLED, null()), BAD_ARGUMENT);
             assert_eq!(text(rejoin_tracker_message(nobody)), "the handle is NULL");
             assert!(rejoin_tracker_address(nobody).is_null());
         }
         rejoin_tracker_close(null_mut());
-        assert_eq!(rejoin_tracker_leaves(tracker.0, 5), OK);
+        assert_eq!(rejoin_tracker_leaves(tracker.0, 5, 0, 0), OK);
     }
     for nothing in [0, 64, 99, -1] {
         assert_eq!(tracker.cancel(nothing, c"no failure"), BAD_ARGUMENT);

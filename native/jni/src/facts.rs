@@ -82,7 +82,10 @@ pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
             reason: value("reason")?.into(),
             counts: flag("counts", value("counts")?)?,
         }),
-        Some("task.leaves") => Ok(TrackerInput::TaskLeaves { task: Task(number("index", value("index")?)?) }),
+        Some("task.leaves") => Ok(TrackerInput::TaskLeaves {
+            task: Task(number("index", value("index")?)?),
+            attempt: Attempt { stage: number("stage", value("stage")?)?, task: number("task", value("task")?)? },
+        }),
         Some("checkpoint.wanted") => Ok(TrackerInput::CheckpointWanted(CheckpointWish {
             after: Version(number("after", value("after")?)?),
             durable: flag("durable", value("durable")?)?,

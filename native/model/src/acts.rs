@@ -86,9 +86,10 @@ impl JobModel {
                 state.processes[number as usize].leaving = Leaving::Untold;
             }
             Action::LeavingIsReported(number) => {
-                let model_process = &mut state.processes[number as usize];
-                model_process.leaving = Leaving::Told;
-                let input = ToTracker::TaskLeaves { task: model_process.rank };
+                state.processes[number as usize].leaving = Leaving::Told;
+                let task = state.processes[number as usize].rank;
+                let before = state.processes.iter().take(number as usize).filter(|other| other.rank == task);
+                let input = ToTracker::TaskLeaves { task, tried: before.count() as u32 };
                 self.tracker_takes(&mut state, name(&input), || input);
             }
             Action::GoesAway(number) => self.crash(&mut state, number, false),

@@ -4,7 +4,7 @@ use crate::memory::{Name, Things};
 use crate::Setup;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{AgentId, Millis, Task};
+use rejoin_protocol::ids::{AgentId, Attempt, Millis, Task};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
@@ -36,6 +36,7 @@ pub(crate) enum ToTracker {
     },
     TaskLeaves {
         task: u32,
+        tried: u32,
     },
     /// So much time has passed that no replacement is waited for any longer.
     NoneCame,
@@ -97,7 +98,10 @@ pub(crate) fn step(
             inputs.push(TrackerInput::ExecutorGone { executor: process.to_string(), reason });
         }
         ToTracker::TaskEnded { task } => inputs.push(TrackerInput::TaskEnded { task: Task(task) }),
-        ToTracker::TaskLeaves { task } => inputs.push(TrackerInput::TaskLeaves { task: Task(task) }),
+        ToTracker::TaskLeaves { task, tried } => {
+            let attempt = Attempt { stage: 0, task: tried };
+            inputs.push(TrackerInput::TaskLeaves { task: Task(task), attempt });
+        }
         ToTracker::NoneCame => {
             now = tracker.wake_at().unwrap_or(NOW);
             inputs.push(TrackerInput::Wake);

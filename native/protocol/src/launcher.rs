@@ -70,6 +70,8 @@ pub enum LauncherMessage {
     RankLeaves {
         /** The number that it was started with. */
         rank: Rank,
+        /** Its newest attempt. */
+        attempt: u32,
     },
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Rank, Task, Version};
+use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Rank, Version};
 use rejoin_protocol::message::RankState;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
@@ -154,7 +154,7 @@ fn a_joiner_that_dies_after_it_has_joined_is_waited_for_as_any_rank() {
 #[test]
 fn a_rank_whose_slot_is_gone_is_not_waited_for_and_its_task_is_given_no_other_one() {
     let mut desk = training_as(growing(3, 2, 3));
-    desk.input(TrackerInput::TaskLeaves { task: Task(1) });
+    desk.input(leaves(1));
     let outputs = desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
     assert_eq!(resized(outputs), None, "the others may be further than is known");
     assert_eq!(resized(&desk.stands(1, vec![stands(0, 0, at(4))], vec![checkpoint(4)])), None);
@@ -164,7 +164,7 @@ fn a_rank_whose_slot_is_gone_is_not_waited_for_and_its_task_is_given_no_other_on
     assert!(reason.contains("rank 1 is gone, and no replacement is waited for"), "{reason}");
     // Below the minimum it is waited for.
     goes_on(&mut desk, &[0, 2], &[checkpoint(3)]);
-    desk.input(TrackerInput::TaskLeaves { task: Task(2) });
+    desk.input(leaves(2));
     let outputs = desk.input(TrackerInput::ExecutorGone { executor: "exec-3".into(), reason: "it exited".into() });
     assert_eq!(resized(outputs), None);
     desk.register(2);
@@ -177,15 +177,15 @@ fn a_rank_whose_slot_is_gone_is_not_waited_for_either_if_its_death_is_heard_befo
     desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
     assert_eq!(resized(&desk.stands(1, vec![stands(0, 0, at(4))], vec![checkpoint(4)])), None);
     assert_eq!(resized(&desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)])), None);
-    assert_eq!(resized(desk.input(TrackerInput::TaskLeaves { task: Task(7) })), None, "it had no rank");
-    let (ranks, _) = resized(desk.input(TrackerInput::TaskLeaves { task: Task(1) })).expect("a world without it");
+    assert_eq!(resized(desk.input(leaves(7))), None, "it had no rank");
+    let (ranks, _) = resized(desk.input(leaves(1))).expect("a world without it");
     assert_eq!(ranks, [Some(0), None, Some(1)]);
 }
 
 #[test]
 fn a_task_that_stands_by_and_leaves_is_not_taken_in() {
     let mut desk = joined_by(4, &[2]);
-    desk.input(TrackerInput::TaskLeaves { task: Task(2) });
+    desk.input(leaves(2));
     assert_eq!(resized(&finishes_before(&mut desk, 4)), None);
 }
 

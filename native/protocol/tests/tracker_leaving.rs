@@ -4,15 +4,11 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, MemberId, Position, Rank, Task};
+use rejoin_protocol::ids::{Incarnation, MemberId, Position, Rank};
 use rejoin_protocol::message::AgentMessage;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
 use support::*;
-
-fn leaves(desk: &mut Desk, task: u32) -> Vec<TrackerOutput> {
-    desk.input(TrackerInput::TaskLeaves { task: Task(task) }).to_vec()
-}
 
 /// The tasks that may end.
 fn released(outputs: &[TrackerOutput]) -> Vec<u32> {
@@ -31,7 +27,7 @@ fn all_enter(desk: &mut Desk, world: u32, version: u32) -> Vec<TrackerOutput> {
 #[test]
 fn ranks_that_leave_are_given_up_when_the_version_is_finished_and_end_when_the_others_have_begun() {
     let mut desk = training_as(growing(4, 2, 4));
-    assert_eq!([leaves(&mut desk, 1), leaves(&mut desk, 3)].map(|outputs| released(&outputs)), [vec![], vec![]]);
+    assert_eq!([1, 3].map(|task| released(desk.input(leaves(task)))), [vec![], vec![]]);
     let outputs = all_enter(&mut desk, 4, 4);
     let (ranks, reason) = resized(&outputs).expect("a world without them");
     assert_eq!(ranks, [Some(0), None, Some(1), None]);
@@ -57,7 +53,7 @@ fn ranks_that_leave_are_given_up_when_the_version_is_finished_and_end_when_the_o
 #[test]
 fn a_task_that_leaves_and_whose_link_breaks_as_the_world_changes_stands_by_and_is_released_later() {
     let mut desk = training_as(growing(3, 2, 3));
-    leaves(&mut desk, 0);
+    desk.input(leaves(0));
     let before = view(&desk.register(4), 4);
     for rank in 0..2 {
         desk.enters(rank, 0, 4);
@@ -84,14 +80,14 @@ fn a_task_without_a_rank_that_leaves_may_end_at_once() {
     let mut desk = training_as(growing(2, 2, 4));
     desk.register(3);
     asks(&mut desk, 2, 0);
-    assert_eq!(released(&leaves(&mut desk, 2)), [2]);
-    assert_eq!(released(&leaves(&mut desk, 3)), [3], "nobody has heard of it");
+    assert_eq!(released(desk.input(leaves(2))), [2]);
+    assert_eq!(released(desk.input(leaves(3))), [3], "nobody has heard of it");
 }
 
 #[test]
 fn a_task_that_stands_by_takes_part_in_the_place_of_one_that_leaves_in_one_step() {
     let mut desk = training_as(growing(3, 3, 4));
-    leaves(&mut desk, 1);
+    desk.input(leaves(1));
     assert_eq!(resized(&all_enter(&mut desk, 3, 4)), None, "the world would be too small");
     desk.register(4);
     asks(&mut desk, 3, 0);
@@ -104,7 +100,7 @@ fn a_task_that_stands_by_takes_part_in_the_place_of_one_that_leaves_in_one_step(
 #[test]
 fn a_rank_that_leaves_and_dies_before_the_version_is_finished_is_not_waited_for() {
     let mut desk = training_as(growing(3, 2, 3));
-    leaves(&mut desk, 1);
+    desk.input(leaves(1));
     desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
     desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
     let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
@@ -116,7 +112,7 @@ fn a_world_whose_ranks_have_state_of_their_own_at_the_tracker_goes_on_with_those
     let mut desk = training_as(growing(3, 2, 3));
     let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
     desk.says(1, AgentMessage::Local { member, at: Position::default(), bytes: vec![1] });
-    leaves(&mut desk, 1);
+    desk.input(leaves(1));
     let outputs = all_enter(&mut desk, 3, 4);
     assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
 }
@@ -128,8 +124,34 @@ fn a_rank_whose_own_task_leaves_before_it_has_joined_is_given_to_one_that_stands
         desk.register(u64::from(task) + 1);
         assert_eq!(given(&asks(&mut desk, task, 0), u64::from(task) + 1), [], "the job is being taken over");
     }
-    leaves(&mut desk, 1);
+    desk.input(leaves(1));
     let outputs = desk.pass_alive(2 * TIMING.lost_after_millis, &[1, 2, 3]);
     assert_eq!((given(&outputs, 1), given(&outputs, 2)), (vec![(0, 0, 0)], vec![]));
     assert_eq!(given(&outputs, 3).first().map(|(task, rank, _)| (*task, *rank)), Some((2, 1)));
+}
+
+#[test]
+fn a_task_that_left_and_has_a_slot_again_takes_part_although_the_tracker_hears_of_its_former_try_once_more() {
+    let mut desk = training_as(growing(2, 1, 2));
+    desk.input(leaves(1));
+    desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
+    desk.stands(1, vec![stands(0, 0, at(4))], vec![checkpoint(4)]);
+    let (members, _) = goes_on(&mut desk, &[0], &[checkpoint(4)]);
+    enters_in(&mut desk, 1, members[0], 1, 4);
+    desk.register(2);
+    asks(&mut desk, 1, 1);
+    // Its launcher has a new connection.
+    desk.input(leaves(1));
+    desk.pass_alive(INTERVAL, &[1, 2]);
+    let outputs = enters_in(&mut desk, 1, members[0], 1, 5);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0)]), "{outputs:?}");
+
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..growing(2, 2, 3) });
+    desk.input(leaves(1));
+    for (task, its) in [(0, 0), (1, 1)] {
+        desk.register(u64::from(task) + 1);
+        asks(&mut desk, task, its);
+    }
+    let outputs = desk.pass_alive(2 * TIMING.lost_after_millis, &[1, 2]);
+    assert_eq!([given(&outputs, 1).len(), given(&outputs, 2).len()], [1, 1], "both have a rank");
 }

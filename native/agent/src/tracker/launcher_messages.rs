@@ -3,7 +3,7 @@
 use super::serve::Server;
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Rank, Task};
+use rejoin_protocol::ids::{Attempt, Rank, Task};
 use rejoin_protocol::launcher::{numbers, LauncherMessage, LauncherNews};
 use rejoin_protocol::tracker::TrackerInput;
 use rejoin_protocol::wire;
@@ -77,8 +77,9 @@ impl Server {
             LauncherMessage::ProcessDied { executor, reason } => {
                 self.handle(TrackerInput::ExecutorGone { executor, reason });
             }
-            LauncherMessage::RankLeaves { rank } if self.launchers.starts(token, rank) => {
-                self.handle(TrackerInput::TaskLeaves { task: Task(rank.0) });
+            LauncherMessage::RankLeaves { rank, attempt } if self.launchers.starts(token, rank) => {
+                let attempt = Attempt { stage: 0, task: attempt };
+                self.handle(TrackerInput::TaskLeaves { task: Task(rank.0), attempt });
             }
             LauncherMessage::RankEnded { rank } if self.launchers.starts(token, rank) => {
                 self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });

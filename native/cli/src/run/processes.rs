@@ -192,7 +192,7 @@ impl Run<'_> {
         };
         match decision {
             Decision::Again { attempt: restart, after } => {
-                let attempt = self.attempts.get(&rank).map_or(restart, |first| first + restart);
+                let attempt = self.first_attempt(rank) + restart;
                 let after_millis = after.as_millis() as u64;
                 let what = match was_sent_back {
                     true => "was sent back and has ended",

@@ -107,6 +107,11 @@ impl Restarts {
         deaths.starts
     }
 
+    /// How often a rank was started again, or is about to be.
+    pub fn of(&self, rank: u32) -> u32 {
+        self.deaths.get(&rank).map_or(0, |deaths| deaths.starts)
+    }
+
     /// All restarts so far.
     pub fn count(&self) -> u32 {
         self.deaths.values().map(|deaths| deaths.starts).sum()

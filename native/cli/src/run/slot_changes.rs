@@ -5,7 +5,7 @@ use super::child::signal_name;
 use super::ending::Ending;
 use super::launcher::{Due, Run, State};
 use super::slots::Listing;
-use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -65,7 +65,9 @@ impl Run<'_> {
     fn part_with(&mut self, number: u32) {
         self.growth.hosts.leave(number);
         // No replacement is waited for when it is gone.
-        self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number) });
+        let newest = self.first_attempt(number) + self.restarts.of(number);
+        let attempt = Attempt { stage: 0, task: newest };
+        self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number), attempt });
         match self.running(number).map(|child| child.attempt) {
             Some(attempt) => {
                 self.growth.leaving.insert(number);
@@ -130,12 +132,17 @@ impl Run<'_> {
                 return;
             }
             let attempt = match self.ranks.contains_key(&number) {
-                true => self.attempts.get(&number).copied().unwrap_or_default() + self.restarts.comes_back(number),
+                true => self.first_attempt(number) + self.restarts.comes_back(number),
                 false => 0,
             };
             self.say(&format!("there is a slot for a process more, which is started as rank {number}"));
             self.start(number, attempt);
         }
+    }
+
+    /// The attempt that this launcher began a number with: a later one than 0 where others had started it before.
+    pub(super) fn first_attempt(&self, number: u32) -> u32 {
+        self.attempts.get(&number).copied().unwrap_or_default()
     }
 
     fn open(&self) -> usize {

@@ -149,6 +149,8 @@ pub enum TrackerInput {
     TaskLeaves {
         /** The task. */
         task: Task,
+        /** Its newest try. A later one, in a slot that came since, takes part as any other. */
+        attempt: Attempt,
     },
     /// The framework is about to take hosts away, and a newer checkpoint is of use: all agents are told, also those
     /// that come later.
@@ -328,7 +330,7 @@ impl Tracker {
                 self.task_gone(task, attempt, &reason, counts);
             }
             TrackerInput::TaskEnded { task } => self.task_ended(task),
-            TrackerInput::TaskLeaves { task } => self.task_leaves(task),
+            TrackerInput::TaskLeaves { task, attempt } => self.task_leaves(task, attempt),
             TrackerInput::CheckpointWanted(wish) => self.want_checkpoint(wish),
             TrackerInput::Cancel { error } => self.fail(error),
             TrackerInput::BytesCame { link } => self.bytes_came(link),

@@ -89,8 +89,8 @@ pub(super) struct RankSlot {
     /// Nothing is lost without it, or none will come: the world has grown by this rank and no incarnation has had it
     /// yet, or the framework has said that it starts no other task in place of the one that had it.
     pub(super) is_unawaited: bool,
-    /// The task that had it, if that is gone.
-    pub(super) left_by: Option<Task>,
+    /// The task that had it, if that is gone, and its try.
+    pub(super) left_by: Option<(Task, Attempt)>,
     /// Its task has ended well, by the framework's word.
     pub(super) ended_well: bool,
     /// Since when it waits for others, or for its plan.

@@ -87,13 +87,14 @@ impl Tracker {
         self.standings.tries.insert(task, NewestTry { attempt, is_gone: false });
         self.standings.came += 1;
         let (order, since) = (self.standings.came, self.now);
+        let leaves = self.standings.leaving.get(&task).is_some_and(|left| attempt <= *left);
         let standing = StandingTask {
             agent,
             attempt,
             given: None,
             order,
             since,
-            leaves: false,
+            leaves,
             had_rank: false,
             is_released: false,
             is_reported: false,
@@ -253,23 +254,31 @@ impl Tracker {
     fn remove_standing(&mut self, task: Task) {
         let Some(standing) = self.standings.tasks.remove(&task) else { return };
         if let Some(slot) = standing.given.and_then(|given| self.slot_mut(given.rank)) {
-            slot.left_by = Some(task);
+            slot.left_by = Some((task, standing.attempt));
             slot.is_unawaited |= standing.leaves;
         }
     }
 
-    /// The framework ends a task, and starts no other one in its place.
-    pub(super) fn task_leaves(&mut self, task: Task) {
-        if self.takeover.is_some() {
-            self.standings.leaving.insert(task);
-            return;
+    /// The framework ends this try of a task, and all before it, and starts no other one in its place.
+    pub(super) fn task_leaves(&mut self, task: Task, attempt: Attempt) {
+        let newest = self.standings.leaving.entry(task).or_insert(attempt);
+        *newest = attempt.max(*newest);
+        if self.takeover.is_none() {
+            self.stand_for_no_other(task, attempt);
         }
+    }
+
+    /// What follows for a try that is known, or was.
+    fn stand_for_no_other(&mut self, task: Task, attempt: Attempt) {
         if let Some(standing) = self.standings.tasks.get_mut(&task) {
-            standing.leaves = true;
+            standing.leaves |= standing.attempt <= attempt;
             return;
         }
         // Its death may have been heard first, by another connection.
-        let is_its = |slot: &RankSlot| slot.left_by == Some(task) && matches!(slot.state, RankSlotState::Vacant);
+        let is_its = |slot: &RankSlot| {
+            let by_it = slot.left_by.is_some_and(|(by, tried)| by == task && tried <= attempt);
+            by_it && matches!(slot.state, RankSlotState::Vacant)
+        };
         self.slots.iter_mut().filter(|slot| is_its(slot)).for_each(|slot| slot.is_unawaited = true);
         if self.config.elastic.is_some() {
             self.event(Event::TaskReleased { index: task, executor: String::new(), reason: "it takes no part".into() });
@@ -332,8 +341,8 @@ impl Tracker {
         for (agent, standing) in later {
             self.stand_by(agent, standing);
         }
-        for task in core::mem::take(&mut self.standings.leaving) {
-            self.task_leaves(task);
+        for (task, attempt) in self.standings.leaving.clone() {
+            self.stand_for_no_other(task, attempt);
         }
     }
 

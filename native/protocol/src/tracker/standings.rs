@@ -45,8 +45,8 @@ pub(super) struct Standings {
     pub(super) former: BTreeSet<RankGiven>,
     /// The incarnations that were sent into another world.
     pub(super) moved: BTreeSet<MemberId>,
-    /// Tasks of which the framework has said that it ends them, while the job is being taken over.
-    pub(super) leaving: BTreeSet<Task>,
+    /// The newest try of each task of which the framework has said that it ends it for good.
+    pub(super) leaving: BTreeMap<Task, Attempt>,
     /// What agents have brought while the job is being taken over.
     pub(super) later: Vec<(AgentId, Standing)>,
 }

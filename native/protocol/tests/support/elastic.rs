@@ -33,6 +33,11 @@ pub fn given(outputs: &[TrackerOutput], to: u64) -> Vec<(u32, u32, u32)> {
     given.collect()
 }
 
+/// The framework ends the first try of a task for good.
+pub fn leaves(task: u32) -> TrackerInput {
+    TrackerInput::TaskLeaves { task: Task(task), attempt: attempt(0) }
+}
+
 pub fn asks(desk: &mut Desk, task: u32, its: u32) -> Vec<TrackerOutput> {
     desk.says(u64::from(task) + 1, AgentMessage::StandBy { task: Task(task), attempt: attempt(its) }).to_vec()
 }

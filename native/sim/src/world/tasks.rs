@@ -227,7 +227,7 @@ impl World {
         let pause = self.draw(0..300);
         let is_late = pause.is_multiple_of(3);
         for task in self.loses_slot(process) {
-            let leaves = TrackerInput::TaskLeaves { task: Task(task) };
+            let leaves = leaves(task);
             match is_late {
                 true => self.after(pause, SimEvent::FrameworkReports(leaves)),
                 false => self.framework_reports(&leaves),
@@ -239,9 +239,9 @@ impl World {
     /// The same with time to hand over what only that process has.
     pub(super) fn slot_leaves(&mut self, process: u32) {
         let tasks = self.loses_slot(process);
-        self.framework.leaving.extend(&tasks);
+        self.framework.leaving.extend(tasks.iter().map(|id| id.rank.0));
         for task in tasks {
-            self.framework_reports(&TrackerInput::TaskLeaves { task: Task(task) });
+            self.framework_reports(&leaves(task));
         }
         self.after(LEAVES_WITHIN, SimEvent::Killed { process });
     }
@@ -267,12 +267,14 @@ impl World {
         self.after(pause, SimEvent::Killed { process });
     }
 
-    fn loses_slot(&mut self, process: u32) -> Vec<u32> {
+    fn loses_slot(&mut self, process: u32) -> Vec<Try> {
         let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
-        let tasks: Vec<u32> = tasks.map(|task| task.of.rank.0).collect();
-        self.framework.gone.extend(&tasks);
-        self.framework.told.extend(&tasks);
-        tasks
+        let tries: Vec<Try> = tasks.map(|task| task.of).collect();
+        for id in &tries {
+            self.framework.gone.insert(id.rank.0);
+            self.framework.told.insert(id.rank.0);
+        }
+        tries
     }
 
     /// A task that had no slot has one.
@@ -309,4 +311,9 @@ impl World {
             }
         }
     }
+}
+
+/// The framework ends this try, and starts no other one in its place.
+fn leaves(id: Try) -> TrackerInput {
+    TrackerInput::TaskLeaves { task: Task(id.rank.0), attempt: id.attempt }
 }

@@ -116,12 +116,22 @@ public final class Tracker implements AutoCloseable {
    * no other place. The ranks finish the version that they are in, and go on without its rank; the
    * event {@code TASK_RELEASED} says when nothing is lost by its end. That may never come (the
    * world would be too small, say): end the task after a time of your own. Then what the others
-   * were in is done again, and no replacement is waited for.
+   * were in is done again, and no replacement is waited for. Should there be a slot for it again, a
+   * later try takes part as any other.
    *
    * @param index the task's number
+   * @param stage the stage attempt of its newest try, as it joins with it
+   * @param task the number of that try, as it joins with it
    */
-  public void taskLeaves(int index) {
-    report("task.leaves", "index", Integer.toString(index));
+  public void taskLeaves(int index, int stage, int task) {
+    report(
+        "task.leaves",
+        "index",
+        Integer.toString(index),
+        "stage",
+        Integer.toString(stage),
+        "task",
+        Integer.toString(task));
   }
 
   /**

@@ -94,6 +94,8 @@ final class Moves {
   static final class Task {
     private final long number;
     private final int index;
+    private final int stage;
+    private final int attempt;
     private final int rank;
     private final String executor;
 
@@ -102,11 +104,15 @@ final class Moves {
      *
      * @param number Spark's number of it; negative while Spark hasn't reported it
      * @param index which task of its stage
+     * @param stage which attempt of that stage
+     * @param attempt which attempt of the task in it
      * @param rank -1 for one that stands by
      */
-    Task(long number, int index, int rank, String executor) {
+    Task(long number, int index, int stage, int attempt, int rank, String executor) {
       this.number = number;
       this.index = index;
+      this.stage = stage;
+      this.attempt = attempt;
       this.rank = rank;
       this.executor = executor;
     }
@@ -117,6 +123,14 @@ final class Moves {
 
     int index() {
       return index;
+    }
+
+    int stage() {
+      return stage;
+    }
+
+    int attempt() {
+      return attempt;
     }
 
     int rank() {

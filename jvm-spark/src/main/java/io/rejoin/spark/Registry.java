@@ -428,7 +428,8 @@ final class Registry {
 
   private static Moves.Task placed(int index, Entry task) {
     int rank = task.state == State.JOINED ? task.rank : -1;
-    return new Moves.Task(task.number, index, rank, task.place);
+    int stage = (int) (task.order >> Integer.SIZE);
+    return new Moves.Task(task.number, index, stage, (int) task.order, rank, task.place);
   }
 
   /** Spark's number of a task's newest attempt; negative if Spark hasn't reported it. */

@@ -214,7 +214,7 @@ final class SpotNotices {
 
   private void leave(Moves.Task task) {
     try {
-      tracker.taskLeaves(task.index());
+      tracker.taskLeaves(task.index(), task.stage(), task.attempt());
     } catch (RejoinException e) {
       LOG.debug("job {} is over: {}", job, e.getMessage());
     }

@@ -23,7 +23,7 @@ class MovesTest {
 
   MovesTest() {
     for (int rank = 0; rank < 3; rank++) {
-      tasks.add(new Task(10 + rank, rank, rank, "e" + rank));
+      tasks.add(new Task(10 + rank, rank, 0, 0, rank, "e" + rank));
     }
     allEnter(7);
   }
@@ -49,7 +49,7 @@ class MovesTest {
   /** The rank works elsewhere, as another task. */
   private void comesBack(long number, int rank, String executor) {
     tasks.removeIf(task -> task.rank() == rank);
-    tasks.add(new Task(number, rank, rank, executor));
+    tasks.add(new Task(number, rank, 0, 0, rank, executor));
   }
 
   @Test
@@ -96,7 +96,7 @@ class MovesTest {
 
   @Test
   void a_spare_on_an_executor_that_stays_is_a_place() {
-    tasks.add(new Task(20, 3, -1, "e3"));
+    tasks.add(new Task(20, 3, 0, 0, -1, "e3"));
     notice("e1");
     decide();
     allEnter(8);
@@ -107,7 +107,7 @@ class MovesTest {
 
   @Test
   void a_spare_on_an_executor_that_is_to_go_is_let_go_and_no_rank_is_moved_before_it_is_gone() {
-    tasks.add(new Task(20, 3, -1, "e1"));
+    tasks.add(new Task(20, 3, 0, 0, -1, "e1"));
     freeSlots = 1;
     notice("e1");
     assertEquals(List.of(Action.WANT_CHECKPOINT, Action.LET_GO, Action.WAIT), decide());

@@ -246,7 +246,7 @@ class InThisProcess(unittest.TestCase):
                     for _ in range(2):
                         self.until(tracker, "VersionEntered")
             list(tracker)
-            with self.refused(rejoin.Code.UNRECOVERABLE, "changed 1 times, and may not change again"):
+            with self.refused(rejoin.Code.UNRECOVERABLE, "changed once, and may not change again"):
                 tracker.result()
 
     def test_a_launcher_starts_ranks_by_the_join_file_which_is_gone_at_the_end(self):

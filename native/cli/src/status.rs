@@ -4,6 +4,7 @@ use rejoin_agent::ask;
 use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::job_status::{JobStatus, RankActivity, RankNow};
+use rejoin_agent::protocol::words::times;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -89,7 +90,7 @@ fn table(join: &JoinFile, status: &JobStatus) -> String {
     );
     if status.resizes > 0 || status.most_resizes.is_some() {
         let most = status.most_resizes.map_or_else(String::new, |most| format!(", of {most} that are allowed"));
-        text.push_str(&format!("its world has changed {} times{most}\n", status.resizes));
+        text.push_str(&format!("its world has changed {}{most}\n", times(status.resizes)));
     }
     if let Some(over) = &status.over {
         text.push_str(&format!("the job is over: {over}\n"));

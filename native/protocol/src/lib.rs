@@ -37,3 +37,4 @@ pub mod start;
 pub mod tracker;
 pub mod view;
 pub mod wire;
+pub mod words;

@@ -13,6 +13,7 @@
 use crate::error::{Code, Error};
 use crate::former::{FormerWorlds, Heir, World};
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
+use crate::words::list;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
@@ -413,16 +414,4 @@ fn nothing_left(situation: &Situation<'_>, fresh: &[Rank], why: &str) -> Error {
 fn ranks(situation: &Situation<'_>, which: impl Fn(&Member) -> bool) -> Vec<Rank> {
     let all = situation.members.iter().enumerate();
     all.filter(|(_, member)| which(member)).map(|(rank, _)| Rank(rank as u32)).collect()
-}
-
-/// Ranks as a text: `0, 2 and 5`.
-pub fn list(ranks: &[Rank]) -> String {
-    let mut text = String::new();
-    for (index, rank) in ranks.iter().enumerate() {
-        if index > 0 {
-            text.push_str(if index + 1 == ranks.len() { " and " } else { ", " });
-        }
-        text.push_str(&format!("{rank}"));
-    }
-    text
 }

@@ -20,7 +20,7 @@
 //! side. So rank 0 is one that was there before.
 
 use crate::ids::{Rank, Task};
-use crate::plan::list;
+use crate::words::{list, times};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -119,7 +119,7 @@ pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
     match (decide_without_limit(seats, moment, elastic), most) {
         (Decision::Resize { .. }, Some(_)) if seats.iter().all(Seat::is_there) => Decision::Stay,
         (Decision::Resize { reason, .. }, Some(most)) => {
-            let reason = format!("{reason}; but the world has changed {most} times, and may not change again");
+            let reason = format!("{reason}; but the world has changed {}, and may not change again", times(most));
             Decision::Exhausted { reason }
         }
         (decision, _) => decision,

@@ -3,7 +3,8 @@
 use rejoin_protocol::error::Code;
 use rejoin_protocol::former::FormerWorlds;
 use rejoin_protocol::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
-use rejoin_protocol::plan::{decide, list, Chain, Decision, Member, Situation};
+use rejoin_protocol::plan::{decide, Chain, Decision, Member, Situation};
+use rejoin_protocol::words::list;
 
 fn held(agent: u64, lineage: u32, version: u32) -> (AgentId, Checkpoint) {
     let checkpoint = Checkpoint {

@@ -117,7 +117,7 @@ fn where_the_framework_counts_one_death_too_many_ends_the_job_when_it_says_so() 
     let outputs = desk.input(task_gone(0, true)).to_vec();
     let error = failure_of(&outputs);
     assert_eq!(error.code, Code::Unrecoverable);
-    assert!(error.message.contains("rank 0 died 1 times"), "{error}");
+    assert!(error.message.contains("rank 0 died once"), "{error}");
     assert_eq!(desk.input(task_gone(0, true)), [], "the job is over");
 }
 

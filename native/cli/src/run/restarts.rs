@@ -1,5 +1,6 @@
 //! Whether a rank that died is started again, and when. A pure function of the deaths so far.
 
+use rejoin_agent::protocol::words::times;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ impl Restarts {
             return Decision::GiveUp { reason };
         }
         if deaths.count > limit {
-            let reason = format!("it was started again {limit} times already; raise --restarts to allow more");
+            let reason = format!("it was started again {} already; raise --restarts to allow more", times(limit));
             return Decision::GiveUp { reason };
         }
         deaths.starts += 1;

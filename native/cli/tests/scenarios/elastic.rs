@@ -63,7 +63,7 @@ fn a_world_that_has_to_change_more_often_than_it_may_ends_with_why_and_one_that_
     for ran in shrinks(4, 2, &[at(0, 1, 4), second.clone()], &["--reset-limit", "1"]) {
         let ran = ran.ended(4);
         ran.says("so the world of 4 ranks goes on as one of 3");
-        ran.says("but the world has changed 1 times, and may not change again").says("the reset limit");
+        ran.says("but the world has changed once, and may not change again").says("the reset limit");
     }
     let alone = fixed(2);
     for ran in shrinks(4, 2, &[at(0, 1, 4), second], &["--reset-limit", "2"]) {

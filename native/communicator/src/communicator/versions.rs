@@ -12,7 +12,7 @@ use rejoin_protocol::collective::Site;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Checkpoint, Rank, Version};
-use rejoin_protocol::plan::list;
+use rejoin_protocol::words::list;
 use std::panic::Location;
 use std::sync::Arc;
 

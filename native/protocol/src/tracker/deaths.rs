@@ -4,6 +4,7 @@ use super::slots::Death;
 use super::Tracker;
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Millis, Rank, Task};
+use crate::words::times;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -59,8 +60,9 @@ impl Tracker {
         Error::new(
             Code::Unrecoverable,
             format!(
-                "rank {rank} died {counted} times, and the framework gives up at {}; raise {} to survive more. All \
+                "rank {rank} died {}, and the framework gives up at {}; raise {} to survive more. All \
                  deaths, by the time since the job began: {}",
+                times(counted as u32),
                 limit.deaths,
                 limit.setting,
                 texts.join("; ")

@@ -1,7 +1,7 @@
 //! What was held by agents that are gone: for the error of a job that can't go on, which says what was lost and when.
 
 use crate::ids::{Checkpoint, Rank, Version};
-use crate::plan::list;
+use crate::words::list;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::hook::{self, Hook};
 use crate::ids::{AgentId, Attempt, Generation, Incarnation, MemberId, Millis, Position, Rank};
 use crate::message::{RankGiven, TrackerMessage};
-use crate::plan::list;
+use crate::words::{list, times};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -346,8 +346,8 @@ impl Tracker {
             let (low, high) = (pair.0.rank, pair.1.rank);
             let (lost, kept) = if involved(low) > involved(high) { (low, high) } else { (high, low) };
             let reason = format!(
-                "the link between ranks {lost} and {kept} broke or could not be made {reports} times, the last time: \
-                 {reason}"
+                "the link between ranks {lost} and {kept} broke or could not be made {}, the last time: {reason}",
+                times(reports)
             );
             let Some(slot) = self.slot(lost) else { return };
             let (task, attempt) = self.task_of(lost);

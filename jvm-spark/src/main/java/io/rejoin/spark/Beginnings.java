@@ -49,8 +49,8 @@ final class Beginnings {
               lost.code(),
               lost.text()
                   + ". A training begins again as often as a rank may die, which has been done ("
-                  + most
-                  + " times, "
+                  + (most == 1 ? "once" : most + " times")
+                  + ", "
                   + mostSetting
                   + ")",
               lost);

@@ -73,6 +73,19 @@ fn whoever_is_gone_holds_nothing_and_whoever_comes_back_is_given_it_again() {
 }
 
 #[test]
+fn an_own_model_of_a_rank_that_has_another_number_now_is_not_safe_before_others_hold_it() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(HostInput::Own(own(5, 0)));
+    // What was rank 0 here is rank 1, and agent 2 has rank 0.
+    let mut moved = view(2, &[Some(0), Some(0)], true);
+    for (slot, agent) in moved.slots.iter_mut().zip([2, 1]) {
+        slot.state = rejoin_protocol::view::SlotState::Alive { agent: AgentId(agent) };
+    }
+    assert!(!is_safe(&desk.received(TrackerMessage::View(moved))));
+    assert!(is_safe(&desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(2) })));
+}
+
+#[test]
 fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_again() {
     let mut desk = Desk::join_accepted();
     let global = Checkpoint { has_own: true, ..checkpoint(5) };

@@ -40,7 +40,8 @@ fn targets(view: &View, own: AgentId, host: &str, rank: Rank, copies: u32) -> Ve
     let world = view.world();
     let (mut seen, mut of_host) = (BTreeSet::from([own]), BTreeMap::<&str, u32>::new());
     let mut others: Vec<((bool, u32), &AgentAddress)> = Vec::new();
-    for step in 1..world {
+    // The last one is the rank itself, which is another process's where the world has changed since.
+    for step in 1..=world {
         let Some((_, at)) = view.alive(Rank((rank.0 + step) % world)) else { continue };
         if seen.insert(at.agent) {
             let before = of_host.entry(&at.host).or_default();

@@ -79,12 +79,26 @@ class SuperviseIT {
 
   private static List<Path> outputsOfDrivers(WorkDirectory work) {
     try (Stream<Path> all = Files.walk(work.folder("executors"), 2)) {
-      return all.filter(file -> file.endsWith("stdout"))
-          .filter(file -> file.getParent().getFileName().toString().startsWith("driver-"))
-          .sorted()
-          .collect(Collectors.toList());
+      List<Path> outputs =
+          all.filter(file -> file.endsWith("stdout"))
+              .filter(file -> file.getParent().getFileName().toString().startsWith("driver-"))
+              .sorted()
+              .collect(Collectors.toList());
+      for (Path output : outputs) {
+        refuseFailed(output.resolveSibling("stderr"));
+      }
+      return outputs;
     } catch (IOException cannot) {
       throw new UncheckedIOException(cannot);
+    }
+  }
+
+  /** A driver that fails would be started again and again until the test's limit. */
+  private static void refuseFailed(Path errors) throws IOException {
+    String said = Files.exists(errors) ? Files.readString(errors) : "";
+    int at = said.indexOf("Exception in thread \"main\"");
+    if (at >= 0) {
+      throw new AssertionError("the driver failed: " + said.substring(at) + " (" + errors + ")");
     }
   }
 }

@@ -2,6 +2,7 @@ package io.rejoin.flink;
 
 import java.io.Serializable;
 import java.util.Objects;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.types.Row;
 
 /**
@@ -24,6 +25,53 @@ interface Intake<R, T> extends Serializable {
 
   /** Whether rows have the numbers of their splits, which stay theirs at another parallelism. */
   boolean isBySplit();
+
+  /** What orders a record's row before its content does, where rows come in no fixed order. */
+  default long key(R record) throws Exception {
+    return 0;
+  }
+
+  /** Whether such keys were given, and rows are to be in their order however they come. */
+  default boolean isByKey() {
+    return false;
+  }
+
+  /** Of records that are rows, in the order of their keys. */
+  final class ByKey<T> implements Intake<T, T> {
+    private static final long serialVersionUID = 1L;
+
+    private final Intake<T, T> rows = new BySubtask<>();
+    private final KeySelector<T, Long> order;
+
+    ByKey(KeySelector<T, Long> order) {
+      this.order = order;
+    }
+
+    @Override
+    public T row(T record) {
+      return rows.row(record);
+    }
+
+    @Override
+    public void add(Inbox<T> inbox, T record, T row, long hash, String subtask) {
+      rows.add(inbox, record, row, hash, subtask);
+    }
+
+    @Override
+    public boolean isBySplit() {
+      return rows.isBySplit();
+    }
+
+    @Override
+    public long key(T record) throws Exception {
+      return Objects.requireNonNull(order.getKey(record), "the key of a row is null");
+    }
+
+    @Override
+    public boolean isByKey() {
+      return true;
+    }
+  }
 
   /** Of records that are rows, numbered as they come to a subtask. */
   final class BySubtask<T> implements Intake<T, T> {

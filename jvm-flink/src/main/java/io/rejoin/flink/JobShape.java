@@ -180,6 +180,23 @@ final class JobShape {
         || mode == RuntimeExecutionMode.AUTOMATIC && isBounded();
   }
 
+  /**
+   * Refuses a job whose rows aren't all there before training begins.
+   *
+   * @throws RejoinException BAD_ARGUMENT with what to do
+   */
+  void refuseStreaming(String what) {
+    if (!isBatch()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          what
+              + " trains on all rows in an order of their own, and so in BATCH execution alone;"
+              + " this job runs in STREAMING. Set "
+              + ExecutionOptions.RUNTIME_MODE.key()
+              + "=BATCH, or take Rejoin.train, which trains on rows as they come");
+    }
+  }
+
   /** The edges of what is connected with a transformation, above and below. */
   private List<Edge> connected(Transformation<?> from) {
     List<Edge> connected = new ArrayList<>();

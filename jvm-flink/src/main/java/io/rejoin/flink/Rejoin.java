@@ -8,6 +8,7 @@ import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.connector.source.Source;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
@@ -44,6 +45,27 @@ public final class Rejoin {
   public static <T, M> SingleOutputStreamOperator<TrainedModel> train(
       DataStream<T> rows, TrainerFunction<T, M> trainer, Configuration settings) {
     return train(rows, rows.getType(), new Intake.BySubtask<>(), trainer, settings);
+  }
+
+  /**
+   * Trains on each rank's rows in the order of a key, and rows of equal keys in that of their
+   * content. In BATCH alone: a rank keeps all of its rows in memory until the last one has come.
+   * The order in which they come is of no meaning, so a source may give them in another one
+   * whenever they are read again.
+   *
+   * @param rows which a source or an exchange gives to the same subtasks whenever they are read
+   * @param order the key of a row, never null
+   * @param settings {@code rejoin.*} (docs/flink.md), before those of the environment
+   * @return as of {@link #train(DataStream, TrainerFunction, Configuration)}
+   * @throws io.rejoin.RejoinException BAD_ARGUMENT also for a job in another mode than BATCH
+   */
+  public static <T, M> SingleOutputStreamOperator<TrainedModel> trainInOrder(
+      DataStream<T> rows,
+      KeySelector<T, Long> order,
+      TrainerFunction<T, M> trainer,
+      Configuration settings) {
+    KeySelector<T, Long> sent = rows.getExecutionEnvironment().clean(order);
+    return train(rows, rows.getType(), new Intake.ByKey<>(sent), trainer, settings);
   }
 
   /**
@@ -125,6 +147,9 @@ public final class Rejoin {
               JobShape.of(environment.getTransformations(), environment.getConfiguration());
           whole.check(models.getTransformation(), values);
           whole.checkAlignment(values);
+          if (intake.isByKey()) {
+            whole.refuseStreaming("Rejoin.trainInOrder");
+          }
           JobShape input =
               JobShape.of(List.of(models.getTransformation()), environment.getConfiguration());
           // With all subtasks restarted at once rows may come in another order.

@@ -65,7 +65,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     long batch = settings.number(FlinkSettings.BATCH_ROWS);
     this.inbox = new Inbox<>(rows, (int) Math.min(INBOX_ROWS, batch));
     this.hash = new RowHash<>(serializer);
-    this.unordered = inOrder ? null : new UnorderedRows<>();
+    this.unordered = inOrder && !intake.isByKey() ? null : new UnorderedRows<>();
   }
 
   /** How many rows wait at a rank before its input does. */
@@ -119,7 +119,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     T kept = copies && row != null ? serializer.copy(row) : row;
     long content = row == null ? 0 : hash.of(row);
     if (unordered != null) {
-      unordered.add(kept, content);
+      unordered.add(kept, intake.key(record.getValue()), content);
       return;
     }
     try {

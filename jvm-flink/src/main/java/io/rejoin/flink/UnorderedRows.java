@@ -6,19 +6,28 @@ import java.util.List;
 
 /**
  * Rows that come in no fixed order, all of which are kept until the last one has come: their order
- * is that of their hashes then, the same in every attempt and every run.
+ * is that of their keys then, and of equal ones that of their hashes, the same in every attempt and
+ * every run.
  */
 final class UnorderedRows<T> {
   private final List<T> rows = new ArrayList<>();
+  private long[] keys = new long[1024];
   private long[] hashes = new long[1024];
 
-  /** A row has come, with the hash of its content. */
-  void add(T row, long hash) {
+  /** A row has come, with its key and the hash of its content. */
+  void add(T row, long key, long hash) {
     if (rows.size() == hashes.length) {
+      keys = Arrays.copyOf(keys, 2 * keys.length);
       hashes = Arrays.copyOf(hashes, 2 * hashes.length);
     }
+    keys[rows.size()] = key;
     hashes[rows.size()] = hash;
     rows.add(row);
+  }
+
+  private int compare(int one, int other) {
+    int byKey = Long.compare(keys[one], keys[other]);
+    return byKey == 0 ? Long.compare(hashes[one], hashes[other]) : byKey;
   }
 
   /** What takes a row. */
@@ -29,7 +38,7 @@ final class UnorderedRows<T> {
 
   /** Gives all in their order; each is kept no longer. */
   void giveTo(Taker<T> taker) throws Exception {
-    int[] order = Sorting.sorted(rows.size(), (a, b) -> Long.compare(hashes[a], hashes[b]));
+    int[] order = Sorting.sorted(rows.size(), this::compare);
     for (int index : order) {
       taker.take(rows.set(index, null), hashes[index]);
     }

@@ -2,10 +2,14 @@ package io.rejoin.flink;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.Communicator;
+import io.rejoin.RejoinException;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -48,25 +52,39 @@ class ExchangeTest {
     }
   }
 
-  /** The model of rows that come in an order of this seed, all rows from each subtask's third. */
-  private static long[] train(String name, long seed, boolean fails) throws Exception {
-    Configuration settings = LocalJob.settings(BATCH, 1);
+  private static StreamExecutionEnvironment environment(RuntimeExecutionMode mode) {
     StreamExecutionEnvironment environment =
-        StreamExecutionEnvironment.createLocalEnvironment(WORLD, settings);
-    environment.setRuntimeMode(RuntimeExecutionMode.BATCH);
-    DataStream<Long> rows =
-        RankRowsSource.stream(
-            environment,
-            Types.LONG,
-            (rank, attempt) -> {
-              List<Long> own = new ArrayList<>();
-              for (long row = rank; row < ROWS; row += WORLD) {
-                own.add(row);
-              }
-              Collections.shuffle(own, new Random(seed));
-              return own;
-            });
-    Rejoin.train(rows.keyBy(row -> row % 100), new Failing(fails))
+        StreamExecutionEnvironment.createLocalEnvironment(WORLD, LocalJob.settings(BATCH, 1));
+    environment.setRuntimeMode(mode);
+    return environment;
+  }
+
+  /** All rows of each subtask's third, in an order of this seed. */
+  private static DataStream<Long> rows(StreamExecutionEnvironment environment, long seed) {
+    return RankRowsSource.stream(
+        environment,
+        Types.LONG,
+        (rank, attempt) -> {
+          List<Long> own = new ArrayList<>();
+          for (long row = rank; row < ROWS; row += WORLD) {
+            own.add(row);
+          }
+          Collections.shuffle(own, new Random(seed));
+          return own;
+        });
+  }
+
+  /** The model of rows that come in an order of this seed. */
+  private static long[] train(String name, long seed, boolean fails) throws Exception {
+    StreamExecutionEnvironment environment = environment(RuntimeExecutionMode.BATCH);
+    DataStream<Long> rows = rows(environment, seed).keyBy(row -> row % 100);
+    return trained(name, environment, Rejoin.train(rows, new Failing(fails)));
+  }
+
+  private static long[] trained(
+      String name, StreamExecutionEnvironment environment, DataStream<TrainedModel> models)
+      throws Exception {
+    models
         .map(
             model -> {
               MODELS.put(name, model.read(new Checksum()));
@@ -85,5 +103,44 @@ class ExchangeTest {
     assertArrayEquals(model, train("another order", 2, false));
     assertArrayEquals(model, train("another order, and a failure", 3, true));
     assertEquals(1, FAILURES.get());
+  }
+
+  /** The rows of all batches of rank 0, in their order. */
+  private static final class Keeping extends Checksum {
+    private static final long serialVersionUID = 1L;
+    private static final List<Long> OF_RANK_0 = Collections.synchronizedList(new ArrayList<>());
+
+    @Override
+    public long[] onBatch(List<Long> batch, Communicator ranks, long[] model) throws Exception {
+      if (ranks.rank() == 0) {
+        OF_RANK_0.addAll(batch);
+      }
+      return super.onBatch(batch, ranks, model);
+    }
+  }
+
+  @Test
+  void rows_are_trained_on_in_the_order_of_a_key_however_they_come() throws Exception {
+    StreamExecutionEnvironment environment = environment(RuntimeExecutionMode.BATCH);
+    DataStream<Long> rows = rows(environment, 4);
+    trained(
+        "by a key",
+        environment,
+        Rejoin.trainInOrder(rows, row -> -row, new Keeping(), new Configuration()));
+    List<Long> sorted = new ArrayList<>(Keeping.OF_RANK_0);
+    sorted.sort(Comparator.reverseOrder());
+    assertEquals(ROWS / WORLD, sorted.size());
+    assertEquals(sorted, Keeping.OF_RANK_0);
+  }
+
+  @Test
+  void an_order_by_a_key_is_refused_where_rows_are_trained_on_before_all_are_there() {
+    StreamExecutionEnvironment environment = environment(RuntimeExecutionMode.STREAMING);
+    Rejoin.trainInOrder(rows(environment, 5), row -> row, new Checksum(), new Configuration())
+        .sinkTo(new DiscardingSink<>());
+    RejoinException refused =
+        assertThrows(RejoinException.class, () -> environment.getStreamGraph());
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, refused.code());
+    assertTrue(refused.text().contains("execution.runtime-mode=BATCH"), refused.text());
   }
 }

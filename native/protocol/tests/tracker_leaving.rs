@@ -155,3 +155,15 @@ fn a_task_that_left_and_has_a_slot_again_takes_part_although_the_tracker_hears_o
     let outputs = desk.pass_alive(2 * TIMING.lost_after_millis, &[1, 2]);
     assert_eq!([given(&outputs, 1).len(), given(&outputs, 2).len()], [1, 1], "both have a rank");
 }
+
+#[test]
+fn a_later_launchers_process_of_a_number_that_left_before_it_had_asked_is_a_later_try() {
+    let mut desk = training_as(growing(2, 1, 3));
+    desk.input(leaves(2));
+    let newest = desk.tracker.newest_attempt(Rank(2)).expect("a try that has left is known").task;
+    desk.register(3);
+    asks(&mut desk, 2, newest + 1);
+    desk.pass_alive(INTERVAL, &[1, 2, 3]);
+    let outputs = all_enter(&mut desk, 2, 4);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0), Some(1)]), "{outputs:?}");
+}

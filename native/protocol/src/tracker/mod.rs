@@ -376,7 +376,9 @@ impl Tracker {
     /// are given ranks it is that of the task of this number.
     pub fn newest_attempt(&self, rank: Rank) -> Option<Attempt> {
         if self.gives_ranks() {
-            return self.standings.tries.get(&Task(rank.0)).map(|newest| newest.attempt);
+            let asked = self.standings.tries.get(&Task(rank.0)).map(|newest| newest.attempt);
+            // One may have left before it had asked.
+            return asked.max(self.standings.leaving.get(&Task(rank.0)).copied());
         }
         self.slots.get(rank.0 as usize).filter(|slot| slot.was_here).map(|slot| slot.attempt)
     }

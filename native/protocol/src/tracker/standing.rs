@@ -261,8 +261,11 @@ impl Tracker {
 
     /// The framework ends this try of a task, and all before it, and starts no other one in its place.
     pub(super) fn task_leaves(&mut self, task: Task, attempt: Attempt) {
-        let newest = self.standings.leaving.entry(task).or_insert(attempt);
-        *newest = attempt.max(*newest);
+        if self.standings.leaving.get(&task).is_some_and(|said| attempt <= *said) {
+            // A launcher says it again over each connection.
+            return;
+        }
+        self.standings.leaving.insert(task, attempt);
         if self.takeover.is_none() {
             self.stand_for_no_other(task, attempt);
         }

@@ -201,7 +201,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     tracker = PassingThread.call("rejoin-open", () -> openTracker(job, secret, how));
     String address = PassingThread.call("rejoin-address", tracker::address);
     GangRows rows = gathering.rows();
-    List<byte[]> read = gathering.read();
+    List<byte[]> read = read();
     int number = gathering.begun();
     nobodyIsAbsent();
     GangTask task = new GangTask(job, secret, address, settings);
@@ -222,6 +222,17 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     following.setDaemon(true);
     following.start();
     return join;
+  }
+
+  /** How far restored ranks had read; nothing where that is too much. */
+  private List<byte[]> read() {
+    List<byte[]> read = gathering.read();
+    long bytes = read.stream().mapToLong(one -> one.length).sum();
+    if (bytes <= Offer.MOST_READ_BYTES) {
+      return read;
+    }
+    LOG.warn("{}: {}", name, Offer.tooMuch(bytes));
+    return List.of();
   }
 
   private Tracker openTracker(JobId job, Secret secret, Tracker.Settings how) {

@@ -95,7 +95,7 @@ final class Gathering {
     return GangRows.of(offers.values());
   }
 
-  /** How far splits were read of which restored ranks keep rows, when all have asked. */
+  /** What {@link Offer#read} says of restored ranks, when all have asked. */
   List<byte[]> read() {
     return offers.values().stream()
         .map(offer -> offer.read)

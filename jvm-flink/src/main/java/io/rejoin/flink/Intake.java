@@ -1,5 +1,6 @@
 package io.rejoin.flink;
 
+import io.rejoin.RejoinException;
 import java.io.Serializable;
 import java.util.Objects;
 import org.apache.flink.api.java.functions.KeySelector;
@@ -64,7 +65,15 @@ interface Intake<R, T> extends Serializable {
 
     @Override
     public long key(T record) throws Exception {
-      return Objects.requireNonNull(order.getKey(record), "the key of a row is null");
+      Long key = order.getKey(record);
+      if (key == null) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "Rejoin.trainInOrder got no key of the row "
+                + record
+                + "; expected a number of each row");
+      }
+      return key;
     }
 
     @Override

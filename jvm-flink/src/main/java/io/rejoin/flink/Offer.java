@@ -10,8 +10,17 @@ import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 final class Offer implements CoordinationRequest {
   private static final long serialVersionUID = 1L;
 
-  /** Flink takes messages of 10 MiB by default; those of all ranks come back in one answer. */
+  /** How much all ranks' {@link #read} may be: Flink takes messages of 10 MiB by default. */
   static final int MOST_READ_BYTES = 4 << 20;
+
+  /** What follows from more. */
+  static String tooMuch(long bytes) {
+    return bytes
+        + " bytes say how far splits were read, and no more than "
+        + MOST_READ_BYTES
+        + " are told to others. Rows of splits that have moved, and are read again before Flink's"
+        + " next checkpoint, aren't compared with those that the model was trained on";
+  }
 
   /** The rank: the index of the subtask. */
   final int rank;
@@ -40,7 +49,7 @@ final class Offer implements CoordinationRequest {
   /** How many bytes of the result it has, should there be one; negative if it needs none. */
   final int resultFrom;
 
-  /** How far splits were read of which it keeps rows, after a restore; empty without one. */
+  /** How far splits were read of which it keeps rows since a restore; empty where it keeps none. */
   final byte[] read;
 
   Offer(int rank, int attempt, int version, String digest, int ended, String jobManager) {
@@ -78,7 +87,8 @@ final class Offer implements CoordinationRequest {
 
   /** The same of a rank that has so many bytes of the result. */
   Offer resultFrom(int bytes) {
-    return new Offer(rank, attempt, version, digest, ended, jobManager, rows, process, bytes, read);
+    byte[] told = {};
+    return new Offer(rank, attempt, version, digest, ended, jobManager, rows, process, bytes, told);
   }
 
   /** The same of a rank that was restored, and keeps rows of splits that were read so far. */

@@ -11,7 +11,7 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /** What one rank has in Flink's checkpoints: its newest state, and the rows that it keeps. */
 final class RankState<T> {
-  private static final int FORMAT = 1;
+  private static final int FORMAT = 2;
 
   private final int world;
   private final boolean bySplit;

@@ -132,16 +132,11 @@ final class RankThread<T, M> extends GangThread {
 
   /** For those who go on with splits that this rank keeps rows of ({@link KeptRows}). */
   private byte[] restoredRead() {
-    byte[] read = rows.restoredRead().bytes();
-    if (read.length <= Offer.MOST_READ_BYTES / subtask.world()) {
+    byte[] read = rows.restoredRead().map(Positions::bytes).orElse(new byte[0]);
+    if (read.length <= Offer.MOST_READ_BYTES) {
       return read;
     }
-    LOG.warn(
-        "{}: {} bytes say how far splits were read, and that is more than others are told. Rows of"
-            + " splits that have moved, and are read again before Flink's next checkpoint, aren't"
-            + " compared with those that the model was trained on",
-        this,
-        read.length);
+    LOG.warn("{}: {}", this, Offer.tooMuch(read.length));
     return new byte[0];
   }
 

@@ -48,10 +48,20 @@ public final class Rejoin {
   }
 
   /**
+   * {@link #trainInOrder(DataStream, KeySelector, TrainerFunction, Configuration)} with the
+   * environment's settings.
+   */
+  public static <T, M> SingleOutputStreamOperator<TrainedModel> trainInOrder(
+      DataStream<T> rows, KeySelector<T, Long> order, TrainerFunction<T, M> trainer) {
+    return trainInOrder(rows, order, trainer, new Configuration());
+  }
+
+  /**
    * Trains on each rank's rows in the order of a key, and rows of equal keys in that of their
    * content. In BATCH alone: a rank keeps all of its rows in memory until the last one has come.
    * The order in which they come is of no meaning, so a source may give them in another one
-   * whenever they are read again.
+   * whenever they are read again. Ranks that have all of theirs wait for the others with {@code
+   * rejoin.call.timeout}.
    *
    * @param rows which a source or an exchange gives to the same subtasks whenever they are read
    * @param order the key of a row, never null

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -36,7 +37,8 @@ final class RowBuffer<T> {
   // How many it waits for; with fewer it isn't woken. 0: for certain ones, so it looks at each.
   private int wanted;
   private VersionState newest;
-  private boolean isRestored;
+  // Whether a snapshot had rows of this rank or another one for it.
+  private boolean hasRestored;
   // Of the split that the last row was of: how many rows are in the model. Null: look again.
   private SplitRows<T> current;
   private long currentConsumed;
@@ -73,7 +75,7 @@ final class RowBuffer<T> {
     if (newest == null || state != null && state.version() > newest.version()) {
       newest = state;
     }
-    isRestored = true;
+    hasRestored |= !rows.isEmpty();
     kept.restore(rows);
   }
 
@@ -322,11 +324,9 @@ final class RowBuffer<T> {
     return copies;
   }
 
-  /**
-   * How far splits were read of which a restored rank has rows; nothing where it wasn't restored.
-   */
-  synchronized Positions restoredRead() {
-    return isRestored ? kept.read() : Positions.NONE;
+  /** How far splits were read of which this rank has rows since a restore; empty without one. */
+  synchronized Optional<Positions> restoredRead() {
+    return hasRestored ? Optional.of(kept.read()) : Optional.empty();
   }
 
   private void rows(Share share, List<T> into) throws InterruptedException {

@@ -38,7 +38,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private final transient RowBuffer<T> rows;
   private final transient Inbox<T> inbox;
   private final transient RowHash<T> hash;
-  // Null where rows come in an order.
+  // Null where rows are trained on as they come.
   private final transient UnorderedRows<T> unordered;
 
   private transient Subtask<TrainOperator<R, T, M>> subtask;
@@ -118,11 +118,11 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     T row = intake.row(record.getValue());
     T kept = copies && row != null ? serializer.copy(row) : row;
     long content = row == null ? 0 : hash.of(row);
-    if (unordered != null) {
-      unordered.add(kept, intake.key(record.getValue()), content);
-      return;
-    }
     try {
+      if (unordered != null) {
+        unordered.add(kept, intake.key(record.getValue()), content);
+        return;
+      }
       intake.add(inbox, record.getValue(), kept, content, split);
     } catch (RejoinException e) {
       throw Repeating.refused(e);

@@ -5,9 +5,9 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Rows that come in no fixed order, all of which are kept until the last one has come: their order
- * is that of their keys then, and of equal ones that of their hashes, the same in every attempt and
- * every run.
+ * Rows whose order isn't that in which they come, all of which are kept until the last one has
+ * come: it is that of their keys then, and of equal ones that of their hashes, the same in every
+ * attempt and every run.
  */
 final class UnorderedRows<T> {
   private final List<T> rows = new ArrayList<>();

@@ -17,7 +17,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.typeinfo.Types;
-import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
@@ -126,9 +125,9 @@ class ExchangeTest {
     trained(
         "by a key",
         environment,
-        Rejoin.trainInOrder(rows, row -> -row, new Keeping(), new Configuration()));
+        Rejoin.trainInOrder(rows.rebalance(), row -> -(row / 10), new Keeping()));
     List<Long> sorted = new ArrayList<>(Keeping.OF_RANK_0);
-    sorted.sort(Comparator.reverseOrder());
+    sorted.sort(Comparator.comparing(row -> -(row / 10)));
     assertEquals(ROWS / WORLD, sorted.size());
     assertEquals(sorted, Keeping.OF_RANK_0);
   }
@@ -136,7 +135,7 @@ class ExchangeTest {
   @Test
   void an_order_by_a_key_is_refused_where_rows_are_trained_on_before_all_are_there() {
     StreamExecutionEnvironment environment = environment(RuntimeExecutionMode.STREAMING);
-    Rejoin.trainInOrder(rows(environment, 5), row -> row, new Checksum(), new Configuration())
+    Rejoin.trainInOrder(rows(environment, 5), row -> row, new Checksum())
         .sinkTo(new DiscardingSink<>());
     RejoinException refused =
         assertThrows(RejoinException.class, () -> environment.getStreamGraph());

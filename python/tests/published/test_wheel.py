@@ -169,4 +169,4 @@ class OnSpark(Installed):
         )
         self.assertIn("[rank 1] round 20 in attempt 1\n", said)
         self.assertIn("the same model: True", said)
-        self.assertRegex(said, r"rank 2: .* started again once")
+        self.assertRegex(said, r"rank 2: .* started again 1 times")

@@ -40,6 +40,15 @@ def descent(kill):
     return steps
 
 
+@contextlib.contextmanager
+def of_another_release(library):
+    """A library as this one, of version 9.9.9."""
+    with tempfile.TemporaryDirectory() as folder:
+        other = pathlib.Path(folder) / "librejoin.so"
+        other.write_bytes(pathlib.Path(library).read_bytes().replace(RELEASE.encode(), b"9.9.9"))
+        yield str(other)
+
+
 class OnACluster(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -268,10 +277,8 @@ class OnACluster(unittest.TestCase):
     def test_workers_with_another_release_end_the_job_at_the_first_try(self):
         ours = self.spark.sparkContext.environment["REJOIN_LIBRARY"]
         words = [f"the driver has Rejoin of version {RELEASE}", "executor", "of version 9.9.9"]
-        with tempfile.TemporaryDirectory() as folder:
-            theirs = pathlib.Path(folder) / "librejoin.so"
-            theirs.write_bytes(pathlib.Path(ours).read_bytes().replace(RELEASE.encode(), b"9.9.9"))
-            with unittest.mock.patch.dict(self.spark.sparkContext.environment, REJOIN_LIBRARY=str(theirs)):
+        with of_another_release(ours) as theirs:
+            with unittest.mock.patch.dict(self.spark.sparkContext.environment, REJOIN_LIBRARY=theirs):
                 self.refused("INCOMPATIBLE", words, lambda ranks: None, num_proc=2)
 
     def test_a_range_of_ports_that_does_not_suffice_ends_the_job_with_the_setting_s_name(self):
@@ -384,6 +391,12 @@ class ASessionOfItsOwn(unittest.TestCase):
 
     def test_that_was_started_without_our_jars_is_told_the_line_to_add(self):
         self.assertIn("rejoin.spark.configure(SparkSession.builder)", self.said("builder"))
+
+    def test_whose_jars_are_of_another_release_than_the_package_is_told_both(self):
+        with of_another_release(os.environ["REJOIN_LIBRARY"]) as theirs:
+            with unittest.mock.patch.dict(os.environ, REJOIN_LIBRARY=theirs):
+                said = self.said(f"rejoin.spark.configure(builder, {JARS})")
+        self.assertIn(f"Rejoin's jar of version {RELEASE}, Python has the package of version 9.9.9", said)
 
     def test_whose_workers_lack_the_package_is_told_so(self):
         said = self.said(f"rejoin.spark.configure(builder, {JARS})", without=[ROOT / "python"])

@@ -31,8 +31,9 @@ import numpy as np
 from ._arguments import number, refused
 from ._communicator import Communicator, join
 from ._errors import Code, RejoinError
+from ._launch import launch
 
-__all__ = ["ElasticSampler", "State", "run"]
+__all__ = ["ElasticSampler", "State", "launch", "run"]
 
 Result = TypeVar("Result")
 

@@ -13,21 +13,23 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class Launched(unittest.TestCase):
     """REJOIN_COMMAND is the launcher; REJOIN_LIBRARY, as the package itself reads it, the library."""
 
-    def run_ranks(self, world, program, *options, status=0, arguments=(), **variables):
+    def run_ranks(self, world, program, *options, status=0, arguments=(), start=subprocess.Popen, **variables):
         """Runs a program (a path, or Python's text) to its end; returns what it printed and what it complained of.
-        `variables` are added to its environment."""
+        `variables` are added to its environment; `start` starts the launcher."""
         command = [os.environ.get("REJOIN_COMMAND", "rejoin"), "run", "--timeout", "50s", "--lost-after", "5s"]
         run = [str(program)] if isinstance(program, pathlib.Path) else ["-c", textwrap.dedent(program)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **variables}
-        ended = subprocess.run(
+        with start(
             [*command, "-n", str(world), *options, "--", sys.executable, *run, *arguments],
             cwd=ROOT,
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-        )
-        self.assertEqual(ended.returncode, status, f"\n{ended.stdout}\n{ended.stderr}")
-        return ended.stdout, ended.stderr
+        ) as launcher:
+            out, err = launcher.communicate()
+        self.assertEqual(launcher.returncode, status, f"\n{out}\n{err}")
+        return out, err
 
     def digest(self, out):
         """The one digest that all ranks print who saw the end."""

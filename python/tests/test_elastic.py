@@ -9,6 +9,8 @@ import unittest
 
 from launching import ROOT, Launched
 
+from rejoin import elastic
+
 # Each rank's gradient is of the samples that it was dealt; the state counts them, as the ranks' sum says.
 PROGRAM = """
     import os, time
@@ -91,6 +93,26 @@ class Elastic(Launched):
             ends, _ = self.trained(2, *options, FOLDER=folder)
         self.assertEqual(len(ends), 4)
         self.assertRegex(ends[0][1], r"^\[2, .*4\]$")
+
+    def test_a_world_grows_by_slots_that_a_function_names_and_goes_on_while_it_raises(self):
+        with tempfile.TemporaryDirectory() as folder:
+
+            def slots():
+                if not pathlib.Path(folder, "five").exists():
+                    return {"localhost": 2}
+                if not pathlib.Path(folder, "raised").exists():
+                    pathlib.Path(folder, "raised").touch()
+                    raise LookupError("no scheduler\nat all")
+                return {"localhost": 4}
+
+            def start(command, **process):
+                self.assertEqual(command[1], "run")
+                command[2:2] = ["--discovery", "-", "--min", "2", "--max", "4", "--resize-interval", "100ms"]
+                return elastic.launch(command, slots, **process)
+
+            ends, err = self.trained(2, FOLDER=folder, start=start)
+        self.assertEqual(len(ends), 4)
+        self.assertIn("--discovery -: LookupError: no scheduler at all; what it has named last holds", err)
 
     def test_the_guides_program_goes_on_in_a_smaller_world(self):
         guide = (ROOT / "docs" / "elastic.md").read_text()

@@ -23,7 +23,7 @@ use rejoin_agent::protocol::resize::Elastic;
 use run::durable::Wanted;
 use run::exclusions::Cooldown;
 use run::order::Order;
-use run::Joining;
+use run::{Discovery, Joining};
 use service::Service;
 use simulate::Family;
 use std::collections::BTreeSet;
@@ -159,10 +159,11 @@ struct RunArguments {
     )]
     max: Option<u32>,
     /// With --min: a program that prints the slots there are, as `HOST` or `HOST:SLOTS`, a line each; `localhost` is
-    /// this machine, others are reached by ssh. It is asked every second. Processes are started as slots come, and
-    /// ended (SIGTERM, then SIGKILL) as they go.
+    /// this machine, others are reached by ssh. It is asked every second. `-`: such lines come on standard input, and
+    /// an empty one ends each listing. Processes are started as slots come, and ended (SIGTERM, then SIGKILL) as they
+    /// go.
     #[arg(long, requires = "min", conflicts_with = "hosts", value_name = "PROGRAM")]
-    discovery: Option<PathBuf>,
+    discovery: Option<Discovery>,
     /// With --discovery: the slots of a host that it names without a number.
     #[arg(
         long, requires = "discovery", default_value_t = 1, value_name = "SLOTS",

@@ -7,6 +7,7 @@
 //! - The caller's thread moves the bytes itself: [`exchange`] drives a step machine over the
 //!   [`peer_links`] to the other ranks, or, where all ranks are on one host, [`shared_exchange`] one on
 //!   the segments of their [`memory`]. The plan says which ([`transport`]).
+//! - [`launch`] starts an elastic run whose slots this program names.
 //! - A [`local_rank`] is what the caller's thread shares with the agent's control thread, which pauses
 //!   it, brings plans and links, and serves its results to others *while the owner computes*
 //!   ([`plane`]).
@@ -20,6 +21,7 @@ mod communicator;
 mod exchange;
 mod folding;
 mod former;
+mod launch;
 pub mod launched;
 mod local_rank;
 mod memory;
@@ -45,6 +47,7 @@ pub use calls::{Input, Prepare};
 pub use communicator::Communicator;
 pub use folding::Folding;
 pub use former::Former;
+pub use launch::launch;
 pub use operations::{LogBytes, Operations};
 pub use options::{Boot, Language, Limits, Options, Typed};
 pub use placement::Placement;

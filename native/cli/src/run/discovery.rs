@@ -1,4 +1,5 @@
-//! A program of the user's that lists the slots there are, asked again and again.
+//! Who lists the slots there are: a program of the user's that is asked again and again, or whoever writes to the
+//! launcher's standard input.
 
 use super::child::{describe, dies_with_launcher};
 use super::hosts::HERE;
@@ -9,8 +10,10 @@ use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::{Code, Error};
 use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::process::{kill_process_group, waitid, Pid, Signal, WaitId, WaitIdOptions};
+use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{BufRead, Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -25,11 +28,60 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How much it may print.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Asks it from now on, until the launcher is over.
+/// Where listings come from.
+#[derive(Clone, Debug)]
+pub enum Discovery {
+    /// What this program prints.
+    Program(PathBuf),
+    /// The launcher's standard input, where an empty line ends each listing.
+    StandardInput,
+}
+
+impl Discovery {
+    /// What holds when a listing can't be used.
+    pub fn after_failure(&self) -> &'static str {
+        match self {
+            Discovery::Program(_) => "it is asked again every second",
+            Discovery::StandardInput => "what it has named last holds",
+        }
+    }
+}
+
+impl From<OsString> for Discovery {
+    fn from(named: OsString) -> Self {
+        if named == "-" {
+            Discovery::StandardInput
+        } else {
+            Discovery::Program(named.into())
+        }
+    }
+}
+
+impl fmt::Display for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Discovery::Program(path) => path.display().fmt(f),
+            Discovery::StandardInput => f.write_str("-"),
+        }
+    }
+}
+
+/// Tells of each listing from now on, until the launcher is over.
 ///
 /// # Errors
 /// `BadArgument` when there is no such program.
-pub fn watch(script: &Path, slots_per_host: u32, tell: Sender<LauncherEvent>) -> Result<(), Error> {
+pub fn watch(discovery: &Discovery, slots_per_host: u32, tell: Sender<LauncherEvent>) -> Result<(), Error> {
+    match discovery {
+        Discovery::Program(script) => watch_program(script, slots_per_host, tell),
+        Discovery::StandardInput => {
+            let tell = move |listing| tell.send(LauncherEvent::Listed(listing)).is_ok();
+            std::thread::spawn(move || read(std::io::stdin().lock(), slots_per_host, tell));
+            Ok(())
+        }
+    }
+}
+
+fn watch_program(script: &Path, slots_per_host: u32, tell: Sender<LauncherEvent>) -> Result<(), Error> {
     let path = std::fs::canonicalize(script).map_err(|cause| {
         let text = format!("--discovery {} can't be used: {cause}; name a program that can be run", script.display());
         Error::new(Code::BadArgument, text)
@@ -42,6 +94,28 @@ pub fn watch(script: &Path, slots_per_host: u32, tell: Sender<LauncherEvent>) ->
         std::thread::sleep(EVERY);
     });
     Ok(())
+}
+
+/// Tells of the listings in a text, as they come, while that is asked for; and of the text's end.
+fn read(mut text: impl BufRead, slots_per_host: u32, tell: impl Fn(Result<Listing, String>) -> bool) {
+    let mut listing = Vec::new();
+    let end = loop {
+        let begin = listing.len();
+        let most = MOST_BYTES - begin as u64;
+        match text.by_ref().take(most).read_until(b'\n', &mut listing) {
+            Err(cause) => break format!("its standard input can't be read: {cause}"),
+            Ok(_) if listing.len() as u64 == MOST_BYTES => break format!("a listing has {MOST_BYTES} bytes or more"),
+            Ok(0) => break "its standard input has ended".into(),
+            Ok(_) if listing[begin..].trim_ascii().is_empty() => {
+                if !tell(parse(&String::from_utf8_lossy(&listing), slots_per_host)) {
+                    return;
+                }
+                listing.clear();
+            }
+            Ok(_) => {}
+        }
+    };
+    tell(Err(end));
 }
 
 /// What is said of a host that no process can be started on.
@@ -96,6 +170,9 @@ fn output(path: &PathBuf) -> Result<(ExitStatus, [String; 2]), String> {
 fn parse(text: &str, slots_per_host: u32) -> Result<Listing, String> {
     let mut listing = Listing::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(why) = line.strip_prefix('!') {
+            return Err(why.trim().into());
+        }
         let (host, slots) = match line.rsplit_once(':') {
             Some((host, slots)) => (host, slots.parse().ok()),
             None => (line, Some(slots_per_host)),
@@ -133,6 +210,39 @@ mod tests {
             let error = listed(text).unwrap_err();
             assert!(error.contains("expected"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_line_that_begins_with_an_exclamation_mark_says_why_there_is_no_listing() {
+        assert_eq!(listed("! no scheduler\nlocalhost"), Err("no scheduler".to_string()));
+    }
+
+    /// What is told of this text.
+    fn read_from(text: impl BufRead) -> Vec<Result<Listing, String>> {
+        let told = parking_lot::Mutex::new(Vec::new());
+        read(text, 1, |listing| {
+            told.lock().push(listing);
+            true
+        });
+        told.into_inner()
+    }
+
+    #[test]
+    fn an_empty_line_ends_a_listing_and_the_end_of_the_text_is_told() {
+        let hosts = |slots| Ok(vec![("localhost".to_string(), slots)]);
+        let end = Err("its standard input has ended".to_string());
+        assert_eq!(read_from(&b"localhost:2\n\nlocalhost:3\n \n"[..]), [hosts(2), hosts(3), end.clone()]);
+        assert_eq!(read_from(&b"localhost:2\n\nlocalhost:4"[..]), [hosts(2), end.clone()], "it may go on");
+        let told = read_from(&b"\nlocalhost\n\n"[..]);
+        assert!(told[0].as_ref().is_err_and(|text| text.contains("it named no slot")), "{told:?}");
+        assert_eq!(told[1..], [hosts(1), end]);
+    }
+
+    #[test]
+    fn a_listing_without_end_is_refused_and_nothing_is_read_after_it() {
+        let told = read_from(std::io::BufReader::new(std::io::repeat(b'a')));
+        assert_eq!(told.len(), 1);
+        assert!(told[0].as_ref().is_err_and(|text| text.contains("65536 bytes or more")), "{told:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The slots of a run, the first of which are waited for.
 
-use super::discovery::refusal;
+use super::discovery::{refusal, Discovery};
 use super::ending::NotBegun;
 use super::exclusions::{Exclusion, Exclusions};
 use super::hosts::{Hosts, HERE};
@@ -12,7 +12,6 @@ use crossbeam::channel::Receiver;
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::transport::random_u64;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// The slots of a run, and what a user was told of their discovery.
 pub struct Growth {
@@ -49,7 +48,7 @@ impl Growth {
         receiver: &Receiver<LauncherEvent>,
     ) -> Result<Growth, NotBegun> {
         let (world, most) = (options.world, options.most_ranks());
-        let Some(script) = &options.discovery else {
+        let Some(discovery) = &options.discovery else {
             let hosts = options.hosts.as_ref().map_or_else(|| Hosts::here(most), |hosts| Hosts::of(hosts));
             let listed = if options.hosts.is_some() { hosts.slots() } else { world };
             return Ok(Growth::new(hosts, Slots::new(most, listed), options.hosts.is_some(), options));
@@ -73,16 +72,15 @@ impl Growth {
                     seen = format!("it named {slots}");
                 }
                 Ok(LauncherEvent::Listed(Err(text))) => {
-                    notes.failed(script, &text, sink);
+                    notes.failed(discovery, &text, sink);
                     seen = text;
                 }
                 _ => {}
             }
             wait.goes_on(Code::MembersMissing, || {
                 format!(
-                    "--discovery {} was to name slots for {world} ranks; {seen}. Begin with fewer ranks (-n), or wait \
-                     longer",
-                    script.display()
+                    "--discovery {discovery} was to name slots for {world} ranks; {seen}. Begin with fewer ranks (-n), \
+                     or wait longer"
                 )
             })?;
         }
@@ -156,10 +154,10 @@ impl Growth {
 }
 
 impl Notes {
-    /// The program has failed; said once.
-    pub fn failed(&mut self, script: &Path, text: &str, sink: &Sink) {
+    /// There is no listing; said once.
+    pub fn failed(&mut self, discovery: &Discovery, text: &str, sink: &Sink) {
         if !std::mem::replace(&mut self.fails, true) {
-            sink.say(&format!("--discovery {}: {text}; it is asked again every second", script.display()));
+            sink.say(&format!("--discovery {discovery}: {text}; {}", discovery.after_failure()));
         }
     }
 

@@ -81,8 +81,8 @@ impl Run<'_> {
         match event {
             Event::RankJoined { rank, .. } => {
                 self.joined.insert(*rank);
-                // The world begins with those that it was started with.
-                if self.joined.len() == self.options.world as usize && self.options.hosts.is_some() {
+                // The world begins with those that it was started with; there may be slots for more.
+                if self.joined.len() == self.options.world as usize {
                     self.fill();
                 }
             }

@@ -124,8 +124,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let reported_where =
         injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
     let sink = Sink::default();
-    if let Some(script) = &options.discovery {
-        super::discovery::watch(script, options.slots_per_host, sender.clone())?;
+    if let Some(discovery) = &options.discovery {
+        super::discovery::watch(discovery, options.slots_per_host, sender.clone())?;
     }
     let begun = Growth::wait(options, &wait, &sink, &receiver).and_then(|growth| match &options.joining {
         Some(joining) => {

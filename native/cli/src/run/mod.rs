@@ -40,6 +40,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use discovery::Discovery;
 pub use launcher::run;
 pub use ready::host_name;
 
@@ -61,9 +62,9 @@ pub struct Options {
     pub min: Option<u32>,
     /// The most that it may grow to; `None`: those that it begins with.
     pub max: Option<u32>,
-    /// The program that lists the slots there are; `None`: there is one for each rank, and always will be.
-    pub discovery: Option<PathBuf>,
-    /// The slots of a host that it names without a number.
+    /// Who lists the slots there are; `None`: there is one for each rank, and always will be.
+    pub discovery: Option<Discovery>,
+    /// The slots of a host that is named without a number.
     pub slots_per_host: u32,
     /// How long a replacement of a rank is waited for before it shrinks.
     pub elastic_timeout: Duration,

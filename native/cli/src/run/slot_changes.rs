@@ -15,12 +15,12 @@ use std::time::Duration;
 pub(super) const ASK: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
-    /// The script has answered.
+    /// A listing has come.
     pub(super) fn listed(&mut self, listing: Result<Listing, String>) {
-        let (Some(script), None) = (&self.options.discovery, &self.ending) else { return };
+        let (Some(discovery), None) = (&self.options.discovery, &self.ending) else { return };
         match listing {
             // What it said last holds.
-            Err(text) => self.growth.notes.failed(script, &text, &self.template.sink),
+            Err(text) => self.growth.notes.failed(discovery, &text, &self.template.sink),
             Ok(listing) => {
                 self.growth.list(listing, &self.template.sink);
                 self.evict();

@@ -2,8 +2,12 @@
 
 use crate::harness::{example, finish, rejoin, until, Background, Ran};
 use crate::{at, digest, ran};
+use parking_lot::Mutex;
+use rejoin_communicator::launch;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Slots that a test raises and lowers.
@@ -289,6 +293,52 @@ fn a_world_stays_as_it_is_while_a_discovery_script_that_has_worked_fails_and_gro
     let ran = ended(running);
     assert_eq!(ran.err.matches("it ended with status 7 (no scheduler)").count(), 1, "{}", ran.err);
     assert!(!ran.err.contains("is gone"), "what it said last holds: {}", ran.err);
+}
+
+/// A run that is told its slots by whoever starts it.
+fn told(arguments: &[&str], start: impl FnOnce(&mut Command) -> std::io::Result<Child>) -> Background {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| std::fs::File::create(folder.path().join(name)).expect("a file");
+    let mut command = rejoin(&["run", "--timeout", "50s", "--min", "2", "--max", "4", "--discovery", "-"]);
+    command.args(arguments).stdout(file("out")).stderr(file("err"));
+    Background { child: start(&mut command).expect("the binary can be run"), folder }
+}
+
+#[test]
+fn slots_that_a_function_names_come_and_go_and_those_of_last_time_hold_when_it_fails() {
+    let named = Arc::new(Mutex::new(Ok(2)));
+    let asked = named.clone();
+    let slots = move || (*asked.lock()).map(|slots| vec![("localhost".to_string(), slots)]);
+    let times = ["--resize-interval", "100ms", "--lost-after", "5s", "--grace", "15s"];
+    let program = example("elastic");
+    let arguments = [&["-n", "2"], &times[..], &["--", &program, "2", "4", "3"]].concat();
+    let running = told(&arguments, |command| launch(command, slots));
+    running.printed("reached 1", 2);
+    *named.lock() = Err("no scheduler\nat all");
+    let said = running.folder.path().join("err");
+    until("the launcher says why", || {
+        std::fs::read_to_string(&said).is_ok_and(|text| text.contains("no scheduler at"))
+    });
+    *named.lock() = Ok(4);
+    running.printed("reached 2", 2);
+    *named.lock() = Ok(3);
+    let ran = ended(running);
+    ran.says("--discovery -: no scheduler at all; what it has named last holds");
+    assert_eq!(ran.err.matches("no scheduler").count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn a_run_goes_on_with_the_slots_named_last_when_its_standard_input_ends() {
+    let program = example("elastic");
+    let arguments = ["-n", "2", "--resize-interval", "100ms", "--", &program, "2", "3"];
+    let running = told(&arguments, |command| {
+        let mut child = command.stdin(Stdio::piped()).spawn()?;
+        child.stdin.take().expect("it was asked for").write_all(b"localhost:3\n\nlocalhost:1")?;
+        Ok(child)
+    });
+    let ran = ended(running);
+    ran.says("--discovery -: its standard input has ended; what it has named last holds");
+    assert!(!ran.err.contains("is gone"), "a listing that wasn't ended doesn't count: {}", ran.err);
 }
 
 /// Processes that keep the cores busy, ended with this.

@@ -3,12 +3,15 @@ package io.rejoin;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.elastic.Discovery;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -226,6 +229,35 @@ class LaunchedRanksTest {
     assertTrue(said.contains("so the world of 3 ranks goes on as one of 2"), said);
     String seen = "the model has seen 6000 samples in 3 epochs";
     assertEquals(2, said.split(seen, -1).length - 1, said);
+  }
+
+  @Test
+  void a_world_grows_by_slots_that_a_discovery_names_and_goes_on_while_it_throws(
+      @TempDir Path folder) throws Exception {
+    Path out = folder.resolve("out");
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String[] program = java(2, classPath, "io.rejoin.elastic.CountingProgram", "3");
+    List<String> command = new ArrayList<>();
+    command.add(System.getProperty("rejoin.test.launcher"));
+    command.addAll(List.of("run", "--timeout", "100s", "--lost-after", "10s", "--discovery", "-"));
+    command.addAll(List.of("--min", "2", "--max", "3", "--resize-interval", "100ms"));
+    command.addAll(List.of(program));
+    AtomicInteger asked = new AtomicInteger();
+    Discovery discovery =
+        () -> {
+          if (asked.incrementAndGet() == 2) {
+            throw new IOException("no scheduler\nat all");
+          }
+          return Map.of("localhost", asked.get() > 2 ? 3 : 2);
+        };
+    ProcessBuilder launcher =
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(out.toFile());
+    int status = Discovery.launch(launcher, discovery).waitFor();
+    String said = Files.readString(out);
+    assertEquals(0, status, said);
+    String failed = "java.io.IOException: no scheduler at all; what it has named last holds";
+    assertTrue(said.contains("--discovery -: " + failed), said);
+    assertEquals(3, said.split(Pattern.quote("seen [1]"), -1).length - 1, said);
   }
 
   @Test

@@ -4,7 +4,10 @@ import io.rejoin.Reduction;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Counts how often each sample is in the state, in each epoch, whatever ranks come and go. */
+/**
+ * Counts how often each sample is in the state, in each epoch, whatever ranks come and go. The
+ * argument is the world that is waited for after the first batch, if any is.
+ */
 public final class CountingProgram {
   private static final int SIZE = 173;
   private static final int EPOCHS = 3;
@@ -12,6 +15,7 @@ public final class CountingProgram {
   private CountingProgram() {}
 
   public static void main(String[] arguments) throws Exception {
+    int least = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 0;
     long[] seen = new long[EPOCHS * SIZE];
     ElasticSampler sampler = new ElasticSampler(SIZE, 4, true);
     AtomicInteger resets = new AtomicInteger();
@@ -33,6 +37,10 @@ public final class CountingProgram {
                 seen[begin + sample] += counts[sample];
               }
               state.commit();
+              while (ranks.world() < least) {
+                ranks.barrier();
+                state.commit();
+              }
             }
           }
           return null;

@@ -88,8 +88,14 @@ pub(crate) fn step(
                 effects.push(FromProcess::Freed { rolled_back: error.code == Code::RolledBack });
             }
             Output::Given(id) => effects.push(FromProcess::Given(id)),
-            // Nothing is fed from here to what holds of worlds, and ranks have no models of their own.
-            Output::Began(..) | Output::Model(..) | Output::Own(..) | Output::Safe(..) | Output::Copy(..) => {}
+            // Nothing is fed from here to what holds of worlds and samples, and ranks have no models of their own.
+            Output::Began(..)
+            | Output::Model(..)
+            | Output::Deals(..)
+            | Output::Made { .. }
+            | Output::Own(..)
+            | Output::Safe(..)
+            | Output::Copy(..) => {}
             Output::Started(_, start) => effects.push(FromProcess::Started(start.lineage, start.version)),
             Output::Entered(_, lineage, version) => {
                 // The version it was started at, or the next one.

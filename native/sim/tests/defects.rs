@@ -169,6 +169,11 @@ fn a_rank_of_a_smaller_world_that_trains_on_the_rows_of_its_old_number_is_found(
 }
 
 #[test]
+fn a_rank_of_another_world_that_takes_the_samples_for_its_old_number_is_found() {
+    assert_eq!(by(Defect::OldSamples, Family::Elastic, 50), "Samples");
+}
+
+#[test]
 fn a_task_that_joins_a_smaller_world_as_what_it_was_in_the_larger_one_is_found() {
     by(Defect::AsBefore, Family::Elastic, 20);
 }

@@ -12,6 +12,7 @@ pub mod own_models;
 pub mod progress;
 pub mod replay;
 pub(crate) mod reports;
+pub mod samples;
 pub(crate) mod spares;
 pub mod worlds;
 

@@ -162,11 +162,13 @@ pub enum Defect {
     CopiesInVain,
     /// What leaves is ended when the world has changed, before it is released.
     EndsUnreleased,
+    /// A rank of another world goes on with the samples for the number that its task began with.
+    OldSamples,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 37] = [
+    pub const ALL: [Defect; 38] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -204,5 +206,6 @@ impl Defect {
         Defect::WorldsUnreported,
         Defect::CopiesInVain,
         Defect::EndsUnreleased,
+        Defect::OldSamples,
     ];
 }

@@ -495,8 +495,10 @@ impl Process {
         }
         let mut sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, its.as_ref().unwrap_or(job));
         sim_rank.wish = self.wish;
-        if job.defect == Some(Defect::OldRows) {
-            sim_rank.rows_of(own_rows);
+        match job.defect {
+            Some(Defect::OldRows) => sim_rank.rows_of(own_rows),
+            Some(Defect::OldSamples) => sim_rank.samples_of(own_rows),
+            _ => {}
         }
         if job.defect == Some(Defect::RowsOfItsNumber) {
             sim_rank.rows_of(Rank(own_rows.0 % job.program.world));
@@ -534,6 +536,9 @@ impl Process {
         let Some(sim_rank) = task.sim_rank.as_mut() else { return };
         let (came, own) = (come(sim_rank, out), sim_rank.peers.own);
         let lineage = sim_rank.lineage;
+        if let Some((before, model, dealers)) = sim_rank.made() {
+            out.push(Output::Made { lineage, before, model, dealers });
+        }
         task.wishes_grow();
         let member = own.member();
         if let Came::Entered(checkpoint) = &came {

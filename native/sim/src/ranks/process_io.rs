@@ -116,6 +116,19 @@ pub enum Output {
     Began(Try, Start, u32),
     /// A rank has a model: that of this version, taken in this lineage, or the last one.
     Model(Lineage, Version, u128),
+    /// A rank that has this model takes the samples for that number.
+    Deals(Lineage, u64, Rank, Rank),
+    /// A rank has made a model of the one before.
+    Made {
+        /** The lineage it did so in. */
+        lineage: Lineage,
+        /** The one before. */
+        before: u64,
+        /** The model. */
+        model: u64,
+        /** How many ranks have taken samples for it. */
+        dealers: u32,
+    },
     /// A rank has taken a model of its own, in a world of so many ranks.
     Own(Checkpoint, u32),
     /// A rank goes on to a version, as others hold its own model: those of its view that have a rank.

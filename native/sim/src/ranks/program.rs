@@ -251,6 +251,12 @@ impl Program {
         Version(self.versions() - u32::from(self.completes))
     }
 
+    /// Whether all ranks have to give something to this version: then each takes samples for it.
+    pub fn deals(&self, version: Version) -> bool {
+        let calls = self.versions.get(version.0 as usize).into_iter().flatten();
+        calls.filter(|made| !made.is_choice).any(|made| made.call.depends_on_all())
+    }
+
     /// Whether a rank can enter version 1 without all others.
     pub fn begins_alone(&self) -> bool {
         let first = self.versions.first().into_iter().flatten();

@@ -65,6 +65,11 @@ pub(super) struct SimRank {
     lies_in: Option<Phase>,
     /// The rank whose rows it trains on: its own.
     rows: Rank,
+    /// The number for which it takes samples: its own. And the version in which it has.
+    samples: Rank,
+    dealt_in: Option<Version>,
+    /// The model that it has made, with the one before, and how many ranks have taken samples for it.
+    made: Option<(u64, u64, u32)>,
     /// What it runs, in an elastic job: that follows from its world and from what it starts with.
     job: Option<Arc<Job>>,
     /// The newest wish for a checkpoint that its process has heard of.
@@ -101,6 +106,9 @@ impl SimRank {
             lineage,
             version,
             rows: own.rank,
+            samples: own.rank,
+            dealt_in: None,
+            made: None,
             job: job.is_elastic.then(|| Arc::new(job.clone())),
             peers,
             model,
@@ -193,6 +201,7 @@ impl SimRank {
             return self.enter_streams(entering, job);
         }
         let needs_barrier = self.collectives.as_ref().is_some_and(|lane| lane.participant().needs_barrier());
+        self.deals(job, out);
         if self.confirms {
             return self.begin_collective(confirmation(), None, job, out);
         }
@@ -269,6 +278,7 @@ impl SimRank {
     }
 
     fn is_in(&mut self, checkpoint: &Checkpoint) {
+        self.makes(checkpoint.digest as u64);
         self.version = checkpoint.version;
         self.model = checkpoint.digest as u64;
         self.next_model = mix(self.model, u64::from(self.version.0));
@@ -291,16 +301,44 @@ impl SimRank {
             return self.broken(error);
         }
         check_model(self.peers.own.rank, job, job.program.end(), model, out);
+        if model != self.model {
+            self.makes(model);
+        }
         self.finished = true;
         Came::Finish(model)
     }
 
-    /// What this rank gives to the next call of its program.
+    /// It takes the samples for another number.
+    pub(super) fn samples_of(&mut self, number: Rank) {
+        self.samples = number;
+    }
+
+    /// The samples of the version that it is in are dealt out before its first call.
+    fn deals(&mut self, job: &Job, out: &mut Vec<Output>) {
+        let begins = job.program.has_booted(self.boot) && self.dealt_in != Some(self.version);
+        if job.is_elastic && begins && job.program.deals(self.version) {
+            self.dealt_in = Some(self.version);
+            out.push(Output::Deals(self.lineage, self.model, self.peers.own.rank, self.samples));
+        }
+    }
+
+    fn makes(&mut self, model: u64) {
+        let Some(job) = &self.job else { return };
+        let dealers = if job.program.deals(self.version) { job.program.world } else { 0 };
+        self.made = Some((self.model, model, dealers));
+    }
+
+    /// The model that it has made, with the one before, and how many ranks have taken samples for it; asked once.
+    pub(super) fn made(&mut self) -> Option<(u64, u64, u32)> {
+        self.made.take()
+    }
+
     /// It trains on the rows of another rank.
     pub(super) fn rows_of(&mut self, rank: Rank) {
         self.rows = rank;
     }
 
+    /// What this rank gives to the next call of its program.
     fn own(&self, job: &Job) -> u64 {
         let (is_boot, index) = self.place(&job.program);
         if !is_boot && job.program.chooses(self.version, index) {

@@ -62,7 +62,8 @@ impl World {
             Ok(_) if differs => Err(identity::unseen()),
             Ok(_) if lies => identity::lied(self.lied),
             Ok(result) if self.scenario.elastic.is_some() => {
-                self.worlds.may_end(Version(program.versions()), result.digest)
+                self.worlds.may_end(Version(program.versions()), result.digest)?;
+                self.samples.ends(result.digest as u64)
             }
             Ok(result) => agreement::job(result, program.model(program.end())),
             Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs || lies),

@@ -2,6 +2,7 @@
 
 use crate::ranks::{End, Frame};
 use rejoin_protocol::ids::Lane;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// One direction of a data link.
@@ -9,7 +10,8 @@ pub(super) type LinkDirection = (End, End, Lane);
 
 #[derive(Default)]
 pub(super) struct Network {
-    /// What has arrived and wasn't read, by receiver's process.
+    /// What has arrived and wasn't read, by receiver's process; links on which nothing lies aren't in it. There may be
+    /// thousands.
     pub(super) inboxes: BTreeMap<u32, BTreeMap<LinkDirection, VecDeque<Frame>>>,
     /// Numbers of the links between pairs; a link that breaks is followed by the next one.
     pub(super) links: BTreeMap<LinkDirection, u64>,
@@ -36,8 +38,7 @@ pub(super) fn link(one: End, other: End, lane: Lane) -> LinkDirection {
 impl Network {
     /// On which links something waits for this process.
     pub(super) fn waiting(&self, process: u32) -> Vec<LinkDirection> {
-        let inboxes = self.inboxes.get(&process).into_iter().flatten();
-        inboxes.filter(|(_, frames)| !frames.is_empty()).map(|(way, _)| *way).collect()
+        self.inboxes.get(&process).into_iter().flatten().map(|(way, _)| *way).collect()
     }
 
     pub(super) fn first(&self, way: &LinkDirection) -> Option<&Frame> {
@@ -45,13 +46,12 @@ impl Network {
     }
 
     pub(super) fn took(&mut self, way: &LinkDirection) {
-        if let Some(inbox) = self.inbox(way) {
-            inbox.pop_front();
+        let Some(inboxes) = self.inboxes.get_mut(&way.1.process) else { return };
+        let Entry::Occupied(mut inbox) = inboxes.entry(*way) else { return };
+        inbox.get_mut().pop_front();
+        if inbox.get().is_empty() {
+            inbox.remove();
         }
-    }
-
-    fn inbox(&mut self, way: &LinkDirection) -> Option<&mut VecDeque<Frame>> {
-        self.inboxes.get_mut(&way.1.process)?.get_mut(way)
     }
 
     pub(super) fn number(&self, one: End, other: End, lane: Lane) -> u64 {

@@ -57,9 +57,9 @@ impl World {
 
     /// Whether the process takes the first frame of a link; `None` if it takes none of any.
     fn takes(&mut self, process: u32, way: &LinkDirection) -> Option<bool> {
-        let Some(frame) = self.network.first(way).cloned() else { return Some(false) };
+        let Some(frame) = self.network.first(way) else { return Some(false) };
         let there = self.processes.get_mut(&process).filter(|there| there.alive && !there.frozen)?;
-        let read = there.process.reads(way.0, way.1, &frame, Millis(self.now), &self.scenario.job);
+        let read = there.process.reads(way.0, way.1, frame, Millis(self.now), &self.scenario.job);
         let Some(outputs) = read else { return Some(false) };
         self.network.took(way);
         self.carry_out(process, outputs);
@@ -224,6 +224,14 @@ impl World {
                 }
                 Output::Model(lineage, version, model) => {
                     let found = self.worlds.has(lineage, version, model);
+                    self.violate(found);
+                }
+                Output::Deals(lineage, model, rank, number) => {
+                    let found = self.samples.deals(lineage, model, rank, number);
+                    self.violate(found);
+                }
+                Output::Made { lineage, before, model, dealers } => {
+                    let found = self.samples.makes(lineage, before, model, dealers);
                     self.violate(found);
                 }
                 Output::View(generation) => {

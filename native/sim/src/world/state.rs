@@ -7,7 +7,8 @@ use super::sim_process::{Pace, SimProcess};
 use super::tally::Tally;
 use super::trackers::Trackers;
 use crate::invariants::{
-    choices::Choices, no_lost_work::NoLostWork, own_models::OwnModels, worlds::Worlds, Monotony, Violation,
+    choices::Choices, no_lost_work::NoLostWork, own_models::OwnModels, samples::Samples, worlds::Worlds, Monotony,
+    Violation,
 };
 use crate::ranks::{Memory, Try};
 use crate::scenario::Scenario;
@@ -44,6 +45,7 @@ pub(super) struct World {
     pub(super) worlds: Worlds,
     pub(super) choices: Choices,
     pub(super) own_models: OwnModels,
+    pub(super) samples: Samples,
     pub(super) violation: Option<Violation>,
     pub(super) tally: Tally,
     pub(super) verbose: bool,
@@ -82,6 +84,7 @@ impl World {
             monotony: Monotony::default(),
             no_lost_work,
             worlds,
+            samples: Samples::default(),
             choices: Choices::default(),
             own_models,
             violation: None,

@@ -3,15 +3,13 @@
 
 use super::child::{describe, dies_with_launcher};
 use super::hosts::HERE;
-use super::slots::Listing;
+use super::slots::{Discovery, Listing};
 use super::LauncherEvent;
 use crate::hosts::is_host;
 use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::{Code, Error};
 use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::process::{kill_process_group, waitid, Pid, Signal, WaitId, WaitIdOptions};
-use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, Read, Seek};
 use std::os::unix::process::CommandExt;
@@ -27,44 +25,6 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 /// How much it may print.
 const MOST_BYTES: u64 = 64 << 10;
-
-/// Where listings come from.
-#[derive(Clone, Debug)]
-pub enum Discovery {
-    /// What this program prints.
-    Program(PathBuf),
-    /// The launcher's standard input, where an empty line ends each listing.
-    StandardInput,
-}
-
-impl Discovery {
-    /// What holds when a listing can't be used.
-    pub fn after_failure(&self) -> &'static str {
-        match self {
-            Discovery::Program(_) => "it is asked again every second",
-            Discovery::StandardInput => "what it has named last holds",
-        }
-    }
-}
-
-impl From<OsString> for Discovery {
-    fn from(named: OsString) -> Self {
-        if named == "-" {
-            Discovery::StandardInput
-        } else {
-            Discovery::Program(named.into())
-        }
-    }
-}
-
-impl fmt::Display for Discovery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Discovery::Program(path) => path.display().fmt(f),
-            Discovery::StandardInput => f.write_str("-"),
-        }
-    }
-}
 
 /// Tells of each listing from now on, until the launcher is over.
 ///

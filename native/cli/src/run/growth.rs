@@ -1,11 +1,11 @@
 //! The slots of a run, the first of which are waited for.
 
-use super::discovery::{refusal, Discovery};
+use super::discovery::refusal;
 use super::ending::NotBegun;
 use super::exclusions::{Exclusion, Exclusions};
 use super::hosts::{Hosts, HERE};
 use super::output::Sink;
-use super::slots::{Listing, Slots};
+use super::slots::{Discovery, Listing, Slots};
 use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;

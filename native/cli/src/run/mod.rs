@@ -40,9 +40,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use discovery::Discovery;
 pub use launcher::run;
 pub use ready::host_name;
+pub use slots::Discovery;
 
 /// What is to be run, and how.
 #[derive(Clone, Debug)]

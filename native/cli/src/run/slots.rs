@@ -1,8 +1,50 @@
 //! How many processes of a run there may be at a time, where that changes: a pure function of how
-//! many slots a discovery script lists and of the processes that were given up.
+//! many slots are listed and of the processes that were given up.
 
-/// What a discovery script has listed: hosts with their slots.
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+/// What was listed: hosts with their slots.
 pub type Listing = Vec<(String, u32)>;
+
+/// Where listings come from.
+#[derive(Clone, Debug)]
+pub enum Discovery {
+    /// What this program prints.
+    Program(PathBuf),
+    /// The launcher's standard input, where an empty line ends each listing.
+    StandardInput,
+}
+
+impl Discovery {
+    /// What holds when a listing can't be used.
+    pub fn after_failure(&self) -> &'static str {
+        match self {
+            Discovery::Program(_) => "it is asked again every second",
+            Discovery::StandardInput => "what it has named last holds",
+        }
+    }
+}
+
+impl From<OsString> for Discovery {
+    fn from(named: OsString) -> Self {
+        if named == "-" {
+            Discovery::StandardInput
+        } else {
+            Discovery::Program(named.into())
+        }
+    }
+}
+
+impl fmt::Display for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Discovery::Program(path) => path.display().fmt(f),
+            Discovery::StandardInput => f.write_str("-"),
+        }
+    }
+}
 
 /// The slots of all hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]

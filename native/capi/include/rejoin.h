@@ -380,7 +380,7 @@ rejoin_status rejoin_reduce_scatter(rejoin_communicator *communicator, const voi
  */
 rejoin_status rejoin_part(uint32_t rank, uint32_t world, size_t count, int32_t order, size_t *first, size_t *length);
 
-/* All ranks get the root's elements. */
+/* All ranks get the root's elements; so does a root that was started again, once any rank has them. */
 rejoin_status rejoin_broadcast(rejoin_communicator *communicator, void *buffer, size_t count, rejoin_element element,
                                uint32_t root, const char *site, const rejoin_options *options);
 

@@ -4,8 +4,10 @@
 mod ranks;
 
 use ranks::program::{moment, undisturbed, Died, Survival};
-use rejoin_agent::protocol::fault::Moment;
-use rejoin_agent::protocol::ids::{Phase, Version};
+use ranks::{attempt, limits, Ranks};
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
+use rejoin_agent::protocol::ids::{Phase, Rank, Version};
 use rejoin_communicator::collectives::choice::NETWORK;
 
 fn version(version: u32) -> Phase {
@@ -77,6 +79,38 @@ fn a_rank_dies_with_its_result_and_before_anybody_else_may_have_it() {
 fn a_root_dies_in_the_middle_of_its_broadcast_and_after_it() {
     survives(&[moment(2, 0, sent(1, 3, 2_000))]);
     survives(&[moment(2, 0, completed(1, 3))]);
+}
+
+#[test]
+fn a_root_that_comes_back_with_other_bytes_takes_those_that_the_others_have() {
+    let rule = FaultRule {
+        id: 0,
+        rank: Rank(0),
+        incarnation: Some(0),
+        moment: Moment::Entering { phase: version(0), seqno: 2 },
+        action: Action::Throw,
+    };
+    let ranks = Ranks::with_rules(2, 2, vec![rule]);
+    let process = ranks.process("0");
+    let live = &|own: u32| {
+        for task in 0.. {
+            let joined = process.join(Rank(own), attempt(task), "", limits());
+            let mut rank = joined.expect("it can join").expect("the job isn't over");
+            rank.load().expect("the beginning");
+            let mut bytes = [own as u8 + 7 * (1 + rank.incarnation() as u8); 5];
+            rank.broadcast(&mut bytes, Rank(0)).expect("a broadcast");
+            assert_eq!(bytes, [7; 5], "rank {own}, incarnation {}", rank.incarnation());
+            rank.barrier().expect("both have it");
+            match rank.barrier() {
+                Ok(()) => return rank.finish(&bytes).expect("all finish alike"),
+                Err(error) => assert!(error.message.contains("fault rule"), "{error}"),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        [0, 1].map(|own| scope.spawn(move || live(own))).map(|thread| thread.join().expect("a rank's thread panicked"))
+    });
+    ranks.event("the death", |event| matches!(event, Event::FaultFired { .. }));
 }
 
 #[test]

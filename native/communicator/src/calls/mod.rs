@@ -159,6 +159,11 @@ impl Calls {
         error
     }
 
+    /// Whether the newest call's result was a recorded one.
+    pub(crate) fn was_replayed(&self) -> bool {
+        !self.has_run
+    }
+
     /// The owner begins a round, after so many calls of the version.
     pub(super) fn begins(&mut self, round: u32, calls_before: u32) {
         if let Some(catch_up) = &mut self.catch_up {

@@ -12,7 +12,8 @@ use rejoin_protocol::ids::Rank;
 use std::panic::Location;
 
 impl Communicator {
-    /// All ranks get the root's elements.
+    /// All ranks get the root's elements. A root that was started again takes those that its former
+    /// incarnation gave, once any rank has them.
     ///
     /// # Errors
     /// As [`Communicator::allreduce`]; `BadArgument` when there is no such rank.
@@ -26,8 +27,9 @@ impl Communicator {
         Ok(())
     }
 
-    /// The root's bytes, with options; `None` where they are the input that was ready, at the root.
-    /// The input is asked for there alone: elsewhere it only says how long it is.
+    /// The root's bytes, with options; `None` where they are the input that was ready, at the root of
+    /// a result that isn't a recorded one. The input is asked for there alone: elsewhere it only says
+    /// how long it is.
     ///
     /// # Errors
     /// As [`Communicator::broadcast`]; `BadArgument` when the bytes aren't whole elements; what a
@@ -52,7 +54,8 @@ impl Communicator {
         let input = if self.rank() == root { input } else { Input::Ready(&[]) };
         let is_whole = self.rank() == root && matches!(input, Input::Ready(_));
         let result = self.run(&call, options, shape, &plain(), input)?;
-        Ok((!is_whole).then_some(result))
+        // What was recorded is of a former incarnation, which may have had other bytes.
+        Ok((!is_whole || self.calls.was_replayed()).then_some(result))
     }
 
     /// All ranks get what each has, in rank order; each has as many elements, and `output` has room for all.

@@ -212,6 +212,35 @@ class LaunchedRanksTest {
   }
 
   @Test
+  void ranks_that_begin_with_different_values_train_one_model_whoever_dies_before_the_first_commit(
+      @TempDir Path folder) throws Exception {
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String[] program = java(3, classPath, "io.rejoin.elastic.DifferentBeginnings");
+    String[] rules = {
+      "rank=0,version=0,seqno=1", "rank=0,version=0,seqno=2", "rank=0,version=4,seqno=3"
+    };
+    for (String rule : rules) {
+      String said = elastic(folder, program, "--restart", "--kill", rule);
+      assertEquals(1, digests(said, 3).size(), said);
+    }
+    String[] fewer = {
+      "--min", "2", "--elastic-timeout", "300ms", "--kill", "rank=0,version=0,seqno=3"
+    };
+    assertEquals(1, digests(elastic(folder, program, fewer), 2).size());
+  }
+
+  /** What so many ranks have printed, each once. */
+  private static Set<String> digests(String said, int ranks) {
+    List<String> digests =
+        said.lines()
+            .filter(line -> line.contains("digest "))
+            .map(line -> line.substring(line.indexOf("digest ")))
+            .collect(Collectors.toList());
+    assertEquals(ranks, digests.size(), said);
+    return Set.copyOf(digests);
+  }
+
+  @Test
   void the_elastic_example_sees_each_sample_once_in_each_epoch_although_the_world_shrinks(
       @TempDir Path folder) throws Exception {
     Path script = folder.resolve("slots.sh");

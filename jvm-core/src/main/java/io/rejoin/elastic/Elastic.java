@@ -21,9 +21,10 @@ public final class Elastic {
 
   /**
    * Joins as the rank that {@code rejoin run} has started this process as, restores the newest
-   * commit, calls the program, and ends the job with the state that the program has left, which has
-   * to be equal at all ranks. Without {@code --min} it is as good: a rank that dies alone begins
-   * from the newest commit.
+   * commit (where there is none, all ranks take rank 0's values, as by {@link State#sync}), calls
+   * the program, and ends the job with the state that the program has left, which has to be equal
+   * at all ranks. Without {@code --min} it is as good: a rank that dies alone begins from the
+   * newest commit.
    *
    * @param terms what the program assumes (its name and version, its parameters); equal at all
    *     ranks

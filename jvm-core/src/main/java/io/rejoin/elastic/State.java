@@ -7,6 +7,7 @@ import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -18,8 +19,9 @@ import java.util.function.Supplier;
  * What a training goes on from: the values that it {@link #keep keeps}, which together are the
  * model of a checkpoint. Arrays are restored in place, so a program may hold on to them.
  *
- * <p>Values have to be equal at all ranks after each step. All ranks keep the same values in the
- * same order, arrays of the same lengths. Numbers are arrays of one element.
+ * <p>Values may differ between ranks before the training: where nothing is committed yet, all begin
+ * with rank 0's. After each step they have to be equal at all ranks. All ranks keep the same values
+ * in the same order, arrays of the same lengths. Numbers are arrays of one element.
  *
  * <pre>{@code
  * double[] mean = new double[1];
@@ -119,7 +121,8 @@ public final class State {
 
   /**
    * Ends the version: what is done until here is done, whoever comes or goes. At all ranks at the
-   * same point.
+   * same point. It is where the world may change: no other call looks for hosts that come or go,
+   * and this one asks nobody for that.
    *
    * @throws RejoinException as {@link Communicator#checkpoint(byte[])}: RESIZED or ROLLED_BACK,
    *     too, which the program lets through; BAD_STATE outside of {@link Elastic#run}
@@ -135,7 +138,7 @@ public final class State {
   }
 
   /**
-   * Puts back what was committed last (at the beginning: what the values were then). Of this rank
+   * Puts back what was committed last (at the beginning: what all have begun with). Of this rank
    * alone.
    *
    * @throws RejoinException BAD_STATE before the training has begun
@@ -149,8 +152,27 @@ public final class State {
   }
 
   /**
-   * Calls this each time that the program begins again in this process, with the newest commit
-   * restored and the world as it is from now on.
+   * All ranks take rank 0's values, as they are there now, at all ranks at the same point. It is an
+   * ordinary collective: a rank that is started again in the same version gets the same values.
+   * Where nothing is committed yet it is done once before the program is called. What {@link
+   * #restore} puts back stays what was committed last.
+   *
+   * @throws RejoinException as {@link Communicator#broadcast(byte[], int)}; INCOMPATIBLE where rank
+   *     0 has other values, or arrays of other lengths; BAD_STATE outside of {@link Elastic#run}
+   */
+  public void sync() {
+    if (ranks == null) {
+      throw new RejoinException(
+          Code.BAD_STATE, "a state is synced within Elastic.run, by the program that it calls");
+    }
+    decode(ofRank0());
+  }
+
+  /**
+   * Calls this, with the newest commit restored, each time that the program begins again in this
+   * process, and where it begins in another world than that which made the newest commit: so a
+   * process that comes calls it as those do that stay. What it changes has to follow from the state
+   * and the world.
    *
    * @return this
    */
@@ -171,10 +193,16 @@ public final class State {
       Communicator now = there.get();
       ranks = now;
       try {
-        kept = now.load().model().orElse(beginning);
+        Optional<byte[]> committed = now.load().model();
+        kept = committed.orElse(beginning);
         restore();
-        if (again) {
+        if (again || now.former().isPresent()) {
           callbacks.forEach(Runnable::run);
+        }
+        if (committed.isEmpty()) {
+          beginning = ofRank0();
+          kept = beginning;
+          restore();
         }
         T result = program.run(now);
         now.finish(encoded());
@@ -190,6 +218,27 @@ public final class State {
         throw failure;
       }
       next = now::joinAgain;
+    }
+  }
+
+  /**
+   * Rank 0's values. A rank 0 that dies on the way may come back with other ones, of another
+   * length; the others hear of that by the length, which goes with each try.
+   */
+  private byte[] ofRank0() {
+    byte[] own = ranks.rank() == 0 ? encoded() : new byte[0];
+    for (int length = 0; ; ) {
+      ByteBuffer content = ByteBuffer.allocate(Math.addExact(Integer.BYTES, length));
+      content.putInt(own.length);
+      if (own.length == length) {
+        content.put(own);
+      }
+      ranks.broadcast(content.array(), 0);
+      int said = content.getInt(0);
+      if (said == length) {
+        return Arrays.copyOfRange(content.array(), Integer.BYTES, content.capacity());
+      }
+      length = said;
     }
   }
 

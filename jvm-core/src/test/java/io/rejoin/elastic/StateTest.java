@@ -69,9 +69,10 @@ class StateTest {
   }
 
   @Test
-  void nothing_is_committed_or_restored_outside_of_a_training() {
+  void nothing_is_committed_restored_or_synced_outside_of_a_training() {
     State state = new State().keep("model", new float[3]);
     refused(Code.BAD_STATE, "within Elastic.run", state::commit);
     refused(Code.BAD_STATE, "within Elastic.run", state::restore);
+    refused(Code.BAD_STATE, "within Elastic.run", state::sync);
   }
 }

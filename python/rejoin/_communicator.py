@@ -192,7 +192,8 @@ class Communicator(Owner):
         boot: Union[bool, str] = False,
         prepare: Optional[Prepare] = None,
     ) -> "np.ndarray[Any, Any]":
-        """The array becomes the root's at all ranks. Returns it. ``prepare`` is called at the root alone."""
+        """The array becomes the root's at all ranks, and once any rank has it, at a root that was started
+        again, too. Returns it. ``prepare`` is called at the root alone."""
         whole("the array", array, True)
         root = given.number("the root", root, 32)
         callbacks = Callbacks()

@@ -28,8 +28,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
 
 import numpy as np
 
+from . import _buffers
 from ._arguments import number, refused
-from ._communicator import Communicator, join
+from ._communicator import Communicator
+from ._current import joined
 from ._errors import Code, RejoinError
 from ._launch import launch
 
@@ -42,11 +44,14 @@ class State:
     """What a training goes on from: each keyword is an attribute, and all of them together are the
     model of a checkpoint.
 
-    Values have to be equal at all ranks after each step, and pickled: numbers, texts, numpy's
-    arrays, PyTorch's tensors (which come back in main memory), lists and dictionaries of them. Of a
-    value with ``state_dict`` and ``load_state_dict``
+    What it is made of may differ between ranks: where nothing is committed yet, all begin with rank
+    0's values. After each step values have to be equal at all ranks, and pickled: numbers, texts,
+    numpy's arrays, PyTorch's tensors (which come back in main memory), lists and dictionaries of
+    them. Of a value with ``state_dict`` and ``load_state_dict``
     (an :class:`ElasticSampler`; PyTorch's modules and optimizers) the former is kept, and put back
-    by the latter. Names that begin with an underscore are not kept.
+    by the latter. A PyTorch module's buffers (the running means of batch normalization) may differ:
+    each commit and the end take rank 0's, by one broadcast. Names that begin with an underscore are
+    not kept.
     """
 
     ranks: Communicator
@@ -62,15 +67,34 @@ class State:
 
     def commit(self) -> None:
         """Ends the version: what is done until here is done, whoever comes or goes. At all ranks at
-        the same point."""
-        kept = self._encoded()
+        the same point. It is where the world may change; no other call looks for hosts that come or
+        go, and this one asks nobody for that. What was done since the last commit is done again
+        after a change that can't wait for the next one: a death, or a process that had to go and
+        for which ``--grace`` was too short."""
+        kept = self._agreed()
         self.ranks.checkpoint(kept)
         self._kept = kept
 
     def restore(self) -> None:
-        """Puts back what was committed last (at the beginning: what the state was made of). Of this
-        rank alone."""
-        values: Dict[str, Any] = pickle.loads(self._kept)
+        """Puts back what was committed last (at the beginning: what all have begun with, and before
+        that, what the state was made of). Of this rank alone. Raises ``INCOMPATIBLE`` where the
+        job's state has values of other names."""
+        self._put(self._kept)
+
+    def sync(self) -> None:
+        """All ranks take rank 0's values, as they are there now, at all ranks at the same point.
+        It is an ordinary collective: a rank that is started again in the same version gets the same
+        values. Where nothing is committed yet it is done once before the function is called. What
+        :meth:`restore` puts back stays what was committed last."""
+        self._put(self._of_rank_0())
+
+    def _put(self, encoded: bytes) -> None:
+        values: Dict[str, Any] = pickle.loads(encoded)
+        if sorted(values) != sorted(self._names):
+            seen = f"the job's state has the values {sorted(values)}, and this rank's {sorted(self._names)}"
+            text = f"{seen}; keep the same values at all ranks and in each run of a job"
+            self.ranks.abandon(Code.INCOMPATIBLE, text)
+            raise RejoinError(Code.INCOMPATIBLE, text)
         for name, value in values.items():
             own = self.__dict__[name]
             if _has_state_dict(own):
@@ -79,9 +103,33 @@ class State:
                 self.__dict__[name] = value
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
-        """Calls these each time that the function begins again in this process, with the newest
-        commit restored and the world as it is from now on."""
+        """Calls these, with the newest commit restored, each time that the function begins again in
+        this process, and where it begins in another world than that which made the newest commit: so
+        a process that comes calls them as those do that stay. What they change has to follow from
+        the state and the world."""
         self._callbacks.extend(callbacks)
+
+    def _of_rank_0(self) -> bytes:
+        """Rank 0's values. A rank 0 that dies on the way may come back with other ones, of another length; the
+        others hear of that by the length, which goes with each try."""
+        own = self._encoded() if self.ranks.rank == 0 else b""
+        length = 0
+        while True:
+            content = np.zeros(8 + length, np.uint8)
+            if self.ranks.rank == 0:
+                content[:8] = np.frombuffer(len(own).to_bytes(8, "little"), np.uint8)
+                if len(own) == length:
+                    content[8:] = np.frombuffer(own, np.uint8)
+            self.ranks.broadcast(content)
+            said = int.from_bytes(content[:8].tobytes(), "little")
+            if said == length:
+                return content[8:].tobytes()
+            length = said
+
+    def _agreed(self) -> bytes:
+        """All values, when what may differ between ranks doesn't any more."""
+        _buffers.share(self.ranks, [self.__dict__[name] for name in self._names])
+        return self._encoded()
 
     def _encoded(self) -> bytes:
         values = {name: self.__dict__[name] for name in self._names}
@@ -98,14 +146,17 @@ class State:
         again = False
         while not ranks.over:
             try:
-                _, kept = ranks.load()
+                version, kept = ranks.load()
                 self._kept = self._kept if kept is None else kept
                 self.restore()
-                if again:
+                if again or ranks.former is not None:
                     for callback in self._callbacks:
                         callback()
+                if version == 0:
+                    self._kept = self._of_rank_0()
+                    self.restore()
                 result = begin()
-                ranks.finish(self._encoded())
+                ranks.finish(self._agreed())
                 return result
             except RejoinError as error:
                 if error.code not in (Code.RESIZED, Code.ROLLED_BACK):
@@ -188,18 +239,19 @@ class ElasticSampler:
 def run(function: Callable[..., Result]) -> Callable[..., Optional[Result]]:
     """Makes a function of a :class:`State` one that trains as a rank of ``rejoin run``.
 
-    It joins, restores the newest commit, calls the function, and ends the job with the state that
-    the function has left, which has to be equal at all ranks. When the world changes, or all go
-    back, the call in which the function is raises :class:`RejoinError` (``RESIZED``,
-    ``ROLLED_BACK``): let it through, and the function is called again, in the new world. Returns
-    what the function returns; ``None`` in a process that came when the job was over.
+    It joins, if :func:`rejoin.torch.init` hasn't, restores the newest commit (where there is none,
+    all ranks take rank 0's values, as by :meth:`State.sync`), calls the function, and ends the job
+    with the state that the function has left, which has to be equal at all ranks. When the world
+    changes, or all go back, the call in which the function is raises :class:`RejoinError`
+    (``RESIZED``, ``ROLLED_BACK``): let it through, and the function is called again, in the new
+    world. Returns what the function returns; ``None`` in a process that came when the job was over.
     """
 
     @functools.wraps(function)
     def train(state: State, *arguments: Any, **named: Any) -> Optional[Result]:
         if not isinstance(state, State):
             raise refused(f"the first argument is {state!r}; expected a rejoin.elastic.State")
-        with join(f"{function.__module__}.{function.__qualname__}") as ranks:
+        with joined(f"{function.__module__}.{function.__qualname__}") as ranks:
             return state._train(ranks, lambda: function(state, *arguments, **named))
 
     return train

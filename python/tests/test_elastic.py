@@ -61,6 +61,79 @@ PROGRAM = """
     """
 
 
+# Each process begins with values of its own, one of which has a length of its own; ends with what rank 0 gave.
+DIFFERENT = """
+    import os
+    import numpy as np
+    from rejoin import elastic
+
+    @elastic.run
+    def train(state):
+        while state.step < 10:
+            most, least = state.weights.copy(), state.weights.copy()
+            state.ranks.allreduce(most, "max")
+            state.ranks.allreduce(least, "min")
+            assert (most == least).all(), f"ranks have other weights in step {state.step}"
+            state.weights[0] += 1
+            state.step += 1
+            if state.step == 5:
+                state.drawn = random.random()
+                state.sync()
+            state.commit()
+
+    random = np.random.default_rng()
+    name = "x" * int(random.integers(1, 1000))
+    state = elastic.State(weights=random.random(50), step=0, name=name, drawn=0.0)
+    again = []
+    state.register_reset_callbacks([lambda: again.append(state.ranks.world)])
+    train(state)
+    print("digest", state.weights.sum().hex(), len(state.name), state.drawn.hex(), flush=True)
+    """
+
+# The state has what follows from the size of the world, as a learning rate does, and a commit for every third batch.
+RARE = """
+    import os, time
+    import numpy as np
+    from rejoin import elastic
+
+    SIZE, folder = 173, os.environ.get("FOLDER")
+
+    def rescale():
+        state.rate = 0.1 * state.ranks.world
+        rescaled.append(state.ranks.world)
+
+    @elastic.run
+    def train(state):
+        batches = 0
+        while state.sampler.epoch < 3:
+            epoch = state.sampler.epoch
+            for mine in state.sampler.batches(state.ranks, 5):
+                counts = np.zeros(SIZE)
+                counts[mine] = 1
+                state.ranks.allreduce(counts)
+                dealt.append(epoch)
+                state.seen[epoch] += counts.astype(int)
+                state.rates.append(state.rate / state.ranks.world)
+                batches += 1
+                if batches % 3 == 0:
+                    state.commit()
+                    if folder and state.ranks.version == 3:
+                        open(os.path.join(folder, "three"), "w").close()
+                    while folder and state.ranks.version >= 3 and state.ranks.world < 4:
+                        state.ranks.barrier()
+                        state.commit()
+                        time.sleep(0.01)
+
+    dealt, rescaled = [], []
+    rate = 0.1 * int(os.environ["BEGIN"])
+    state = elastic.State(rate=rate, rates=[], seen=np.zeros((3, SIZE), int), sampler=elastic.ElasticSampler(SIZE))
+    state.register_reset_callbacks([rescale])
+    train(state)
+    print("seen", sorted(set(state.seen.ravel().tolist())), "rates", sorted(set(np.round(state.rates, 6).tolist())))
+    print("done again", len(dealt) > len(state.rates), "rescaled", rescaled, flush=True)
+    """
+
+
 class Elastic(Launched):
     def trained(self, world, *options, **variables):
         out, err = self.run_ranks(world, PROGRAM, *options, **variables)
@@ -75,6 +148,61 @@ class Elastic(Launched):
         self.assertIn("fired", err)
         self.assertEqual({end[:2] for end in ends}, {end[:2] for end in calm})
         self.assertEqual({again for _, _, again in ends}, {"[]"}, "nobody else begins again")
+
+    def test_ranks_that_begin_with_different_values_train_one_model(self):
+        out, _ = self.run_ranks(3, DIFFERENT)
+        self.digest(out)
+        self.assertEqual(out.count("digest "), 3, out)
+
+    def test_a_rank_that_dies_before_the_first_commit_gets_rank_0s_first_values_again(self):
+        # Before the sync, in it (rank 0's length is known, and its values are gone with it), after it, and in another.
+        moments = ["version=0,seqno=0", "version=0,seqno=1", "version=0,seqno=2", "version=4,seqno=3"]
+        for rank in (0, 1):
+            for moment in moments:
+                with self.subTest(rank=rank, moment=moment):
+                    out, err = self.run_ranks(3, DIFFERENT, "--restart", "--kill", f"rank={rank},{moment}")
+                    self.assertIn("fired", err)
+                    self.digest(out)
+                    self.assertEqual(out.count("digest "), 3, out)
+
+    def test_a_world_that_shrinks_before_the_first_commit_goes_on_with_one_model(self):
+        for rank in (0, 2):
+            for seqno in (1, 3):
+                with self.subTest(rank=rank, seqno=seqno):
+                    kill = ["--min", "2", "--elastic-timeout", "300ms", "--kill", f"rank={rank},version=0,seqno={seqno}"]
+                    out, err = self.run_ranks(3, DIFFERENT, *kill)
+                    self.assertIn("the world shrinks", err)
+                    self.digest(out)
+                    self.assertEqual(out.count("digest "), 2, out)
+
+    def test_states_with_other_values_end_with_their_names(self):
+        program = """
+            import os
+            from rejoin import elastic
+            elastic.run(lambda state: None)(elastic.State(**{"of_" + os.environ["REJOIN_LOCAL_RANK"]: 1}))
+            """
+        _, err = self.run_ranks(2, program, "--restart", status=4)
+        self.assertIn("INCOMPATIBLE", err)
+        self.assertIn("['of_0'], and this rank's ['of_1']", err)
+
+    def test_batches_since_the_last_commit_are_dealt_out_again_in_a_smaller_world(self):
+        # In the middle of the third version: two batches of it are done when its third one fails.
+        kill = ["--min", "2", "--elastic-timeout", "300ms", "--kill", "rank=1,version=2,seqno=2"]
+        out, _ = self.run_ranks(3, RARE, *kill, BEGIN="3")
+        self.assertEqual(re.findall(r"seen (.*)", out), ["[1] rates [0.1]"] * 2, out)
+        self.assertEqual(re.findall(r"done again (.*)", out), ["True rescaled [2]"] * 2, out)
+
+    def test_a_world_that_grows_between_rare_commits_does_nothing_again_and_newcomers_call_the_callbacks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "slots.sh")
+            script.write_text(f"#!/bin/sh\n[ -e {folder}/three ] && echo localhost:4 || echo localhost:2\n")
+            script.chmod(0o700)
+            options = ["--min", "2", "--max", "4", "--discovery", str(script), "--resize-interval", "100ms"]
+            out, _ = self.run_ranks(2, RARE, *options, FOLDER=folder, BEGIN="2")
+        self.assertEqual(re.findall(r"seen (.*)", out), ["[1] rates [0.1]"] * 4, out)
+        ends = re.findall(r"done again (\w+) rescaled (\[.*4\])", out)
+        self.assertEqual(len(ends), 4, out)
+        self.assertEqual({again for again, _ in ends}, {"False"}, out)
 
     def test_a_world_that_shrinks_twice_sees_each_sample_once_in_each_epoch(self):
         kills = ["--kill", "rank=1,version=7,seqno=0", "--kill", "rank=2,incarnation=any,version=17,seqno=0"]

@@ -13,7 +13,13 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE, PAGE = ROOT / "python/rejoin", ROOT / "docs/python.md"
 MARK = "<!-- Made by scripts/python-reference.py from here on. -->\n"
-MODULES = {"rejoin": "__init__", "rejoin.spark": "spark", "rejoin.xgboost": "xgboost", "rejoin.elastic": "elastic"}
+MODULES = {
+    "rejoin": "__init__",
+    "rejoin.spark": "spark",
+    "rejoin.xgboost": "xgboost",
+    "rejoin.elastic": "elastic",
+    "rejoin.torch": "torch",
+}
 # What is public beside a module's __all__, which imports nothing that isn't needed.
 MORE = {"rejoin.spark": ["RejoinEstimator", "Rows"]}
 # Classes that the package makes, not its user.

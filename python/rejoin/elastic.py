@@ -123,7 +123,7 @@ class State:
             self.ranks.broadcast(content)
             said = int.from_bytes(content[:8].tobytes(), "little")
             if said == length:
-                return content[8:].tobytes()
+                return bytes(content[8:])
             length = said
 
     def _agreed(self) -> bytes:

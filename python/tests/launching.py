@@ -13,10 +13,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class Launched(unittest.TestCase):
     """REJOIN_COMMAND is the launcher; REJOIN_LIBRARY, as the package itself reads it, the library."""
 
+    # What a run may take; reached only when something is broken.
+    limit = "50s"
+
     def run_ranks(self, world, program, *options, status=0, arguments=(), start=subprocess.Popen, **variables):
         """Runs a program (a path, or Python's text) to its end; returns what it printed and what it complained of.
         `variables` are added to its environment; `start` starts the launcher."""
-        command = [os.environ.get("REJOIN_COMMAND", "rejoin"), "run", "--timeout", "50s", "--lost-after", "5s"]
+        command = [os.environ.get("REJOIN_COMMAND", "rejoin"), "run", "--timeout", self.limit, "--lost-after", "5s"]
         run = [str(program)] if isinstance(program, pathlib.Path) else ["-c", textwrap.dedent(program)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **variables}
         with start(

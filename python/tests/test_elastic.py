@@ -169,8 +169,8 @@ class Elastic(Launched):
         for rank in (0, 2):
             for seqno in (1, 3):
                 with self.subTest(rank=rank, seqno=seqno):
-                    kill = ["--min", "2", "--elastic-timeout", "300ms", "--kill", f"rank={rank},version=0,seqno={seqno}"]
-                    out, err = self.run_ranks(3, DIFFERENT, *kill)
+                    kill = ["--kill", f"rank={rank},version=0,seqno={seqno}"]
+                    out, err = self.run_ranks(3, DIFFERENT, "--min", "2", "--elastic-timeout", "300ms", *kill)
                     self.assertIn("the world shrinks", err)
                     self.digest(out)
                     self.assertEqual(out.count("digest "), 2, out)

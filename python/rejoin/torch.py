@@ -9,11 +9,12 @@ and ``elastic``, which is :mod:`rejoin.elastic`.
 
     @hvd.elastic.run
     def train(state):
-        for state.step in range(state.step, 100):
+        while state.step < 100:
             optimizer.zero_grad()
             F.cross_entropy(model(rows), labels).backward()
-            optimizer.step()                            # of the gradients' mean over all ranks
-            if state.step % 10 == 9:
+            optimizer.step()                            # by the gradients' mean over all ranks
+            state.step += 1
+            if state.step % 10 == 0:
                 state.commit()
 
     train(hvd.elastic.State(model=model, optimizer=optimizer, step=0))

@@ -15,6 +15,10 @@ public final class Elastic {
      * From where the state stands to the end of the training; called again, with another
      * communicator, when the world changes or all go back. The call in which it is then throws
      * {@link RejoinException} (RESIZED, ROLLED_BACK): let it through.
+     *
+     * <p>A rank that dies and is started again begins from the newest commit alone, and the others
+     * go on. So from each commit on it has to make the same calls as a rank that goes past it: what
+     * is done stands in the state.
      */
     T run(Communicator ranks) throws Exception;
   }

@@ -40,27 +40,29 @@ pub struct Giving {
 /// What is given, of the open ranks, to the tasks that stand by, the one that came first first; `have_ranks` are
 /// the tasks that have one.
 pub fn decide(open: &[OpenRank], standing_by: &[Task], have_ranks: &BTreeSet<Task>) -> Vec<Giving> {
-    let mut free: Vec<Task> = standing_by.to_vec();
+    // All ranks of a large world may be open at once, and as many tasks stand by.
+    let mut free: BTreeSet<Task> = standing_by.iter().copied().collect();
+    let mut given = BTreeSet::new();
     let mut givings = Vec::new();
     let mut left = Vec::new();
     for one in open {
         let own = Task(one.rank.0);
-        match free.iter().position(|task| *task == own) {
-            Some(index) => {
-                free.remove(index);
-                let (rank, reason) = (one.rank, format!("task {own} is there, which has the rank's number"));
-                givings.push(Giving { rank, task: own, is_spare: false, reason });
-            }
-            None => left.push(one),
+        if free.remove(&own) {
+            given.insert(own);
+            let (rank, reason) = (one.rank, format!("task {own} is there, which has the rank's number"));
+            givings.push(Giving { rank, task: own, is_spare: false, reason });
+        } else {
+            left.push(one);
         }
     }
+    let mut longest = standing_by.iter().copied().filter(|task| free.contains(task));
     for OpenRank { rank, is_left, because } in left {
         let own = Task(rank.0);
-        let is_given_away = have_ranks.contains(&own) || givings.iter().any(|giving| giving.task == own);
-        if !is_left && !is_given_away || free.is_empty() {
+        if !is_left && !have_ranks.contains(&own) && !given.contains(&own) {
             continue;
         }
-        let task = free.remove(0);
+        let Some(task) = longest.next() else { break };
+        given.insert(task);
         let reason = format!("task {task} stood by for longest, and the rank is open: {because}");
         givings.push(Giving { rank: *rank, task, is_spare: true, reason });
     }

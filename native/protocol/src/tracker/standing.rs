@@ -391,14 +391,15 @@ impl Tracker {
     }
 
     fn open_ranks(&self) -> Vec<OpenRank> {
+        // All may be open at once: no look through all tasks for each rank.
+        let given: BTreeSet<Rank> =
+            self.standings.tasks.values().filter_map(|standing| Some(standing.given?.rank)).collect();
         let all = (0..).map(Rank).zip(&self.slots);
         let open = all.filter(|(rank, slot)| {
             let own = self.standings.tasks.get(&Task(rank.0));
             let comes_back = own.is_some_and(|own| own.given.is_none() && !own.leaves);
             // One that has the end by a former life isn't waited for, unless it comes.
-            slot.state == RankSlotState::Vacant
-                && self.standings.of_rank(*rank).is_none()
-                && (comes_back || !self.knew_the_end(slot))
+            slot.state == RankSlotState::Vacant && !given.contains(rank) && (comes_back || !self.knew_the_end(slot))
         });
         let open = open.map(|(rank, slot)| {
             let own = Task(rank.0);
@@ -456,6 +457,9 @@ impl Tracker {
                 (*task, standing.attempt, standing.agent)
             })
             .collect();
+        if new.is_empty() {
+            return;
+        }
         let spares = self.spares_ready();
         for (task, attempt, agent) in new {
             let executor = self.executor(agent);

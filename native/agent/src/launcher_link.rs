@@ -22,6 +22,8 @@ const LINK: Token = Token(1);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long either end may be out of reach before the other one gives their link up, and the launcher makes another.
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 
 /// What a launcher hears.
 #[derive(Clone, Debug)]
@@ -203,6 +205,7 @@ impl Keeper {
         let tracker = join.tracker;
         let at = |cause: String| format!("the tracker at {tracker}: {cause}");
         let mut link = Link::connect(tracker, &keys, hello).map_err(|cause| at(cause.to_string()))?;
+        link.set_silence_limit(SILENCE).map_err(|cause| at(cause.to_string()))?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(link.socket(), LINK, interest).map_err(|cause| at(cause.to_string()))?;
         self.link = Some(link);

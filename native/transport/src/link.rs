@@ -140,6 +140,20 @@ impl Link {
         Ok(Link { socket, peer, hello, stage, output, failed: None, unwritable: false })
     }
 
+    /// From now on a silent end is found in about this time, at least a second: for a link without heartbeats of its
+    /// own. What was sent and isn't taken counts, too, which keepalive alone doesn't find.
+    ///
+    /// # Errors
+    /// When the connection is gone already.
+    pub fn set_silence_limit(&self, limit: Duration) -> io::Result<()> {
+        let options = SockRef::from(&self.socket);
+        let keepalive = TcpKeepalive::new().with_time(limit / 2).with_interval(limit / 4).with_retries(2);
+        options.set_tcp_keepalive(&keepalive)?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        options.set_tcp_user_timeout(Some(limit))?;
+        Ok(())
+    }
+
     /// The socket, to register it. Deregister it from one [`mio::Poll`] before registering it with another.
     pub fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket

@@ -1,5 +1,6 @@
 //! What a launcher says, and what it means to the tracker.
 
+use super::launchers::Former;
 use super::serve::Server;
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
@@ -7,12 +8,15 @@ use rejoin_protocol::ids::{Attempt, Rank, Task};
 use rejoin_protocol::launcher::{numbers, LauncherMessage, LauncherNews};
 use rejoin_protocol::tracker::TrackerInput;
 use rejoin_protocol::wire;
-use rejoin_transport::Received;
+use rejoin_transport::{LinkError, Received};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// So long a tracker that comes back waits for launchers before it gives numbers to new ones.
 const OTHERS_COME: Duration = Duration::from_secs(5);
+/// More often no launcher starts a process again while it is out of reach.
+const UNHEARD: u32 = 10_000;
 
 impl Server {
     /// Reads what a launcher has said, and sends what is queued for all.
@@ -23,21 +27,21 @@ impl Server {
                 Ok(Received::Frame(_, payload)) => {
                     let said = wire::decode::<LauncherMessage>(&payload);
                     if let Err(error) = said.and_then(|message| self.launcher_said(token, message)) {
-                        return self.launcher_gone(token, &error.message);
+                        return self.launcher_gone(token, &error.message, false);
                     }
                 }
                 Ok(Received::Hello(_) | Received::Established | Received::Refused(_)) => {
-                    return self.launcher_gone(token, "it spoke as if its link were not established");
+                    return self.launcher_gone(token, "it spoke as if its link were not established", false);
                 }
-                Err(cause) => return self.launcher_gone(token, &cause.to_string()),
+                Err(cause) => return self.launcher_gone(token, &cause.to_string(), is_cut_off(&cause)),
             }
         }
         self.flush_launchers();
     }
 
     pub(super) fn flush_launchers(&mut self) {
-        for (token, reason) in self.launchers.flush() {
-            self.launcher_gone(token, &reason);
+        for (token, cause) in self.launchers.flush() {
+            self.launcher_gone(token, &cause.to_string(), is_cut_off(&cause));
         }
     }
 
@@ -60,9 +64,10 @@ impl Server {
                 }
                 let ranks = self.numbered(launcher, ranks, slots);
                 log::info!("[job {}] the launcher on {host} starts {} ranks", self.job, ranks.len());
-                self.launchers.start(token, launcher, &host, &ranks, restarts);
-                let next = |rank| self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1));
-                let attempts = ranks.iter().map(|rank| next(*rank)).collect();
+                for former in self.launchers.start(token, launcher, &host, &ranks, restarts) {
+                    self.keep_apart(former);
+                }
+                let attempts = ranks.iter().map(|rank| self.next_attempt(*rank)).collect();
                 let ranks = ranks.into_iter().collect();
                 self.launchers.tell(token, &LauncherNews::Accepted { ranks, attempts });
                 let over =
@@ -71,10 +76,12 @@ impl Server {
                     self.launchers.tell(token, &LauncherNews::Over(over));
                 }
                 for rank in ended {
-                    self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
+                    if self.launchers.starts(token, rank) {
+                        self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
+                    }
                 }
             }
-            LauncherMessage::ProcessDied { executor, reason } => {
+            LauncherMessage::ProcessDied { executor, reason } if self.launchers.is_heard(token) => {
                 self.handle(TrackerInput::ExecutorGone { executor, reason });
             }
             LauncherMessage::RankLeaves { rank, attempt } if self.launchers.starts(token, rank) => {
@@ -85,7 +92,9 @@ impl Server {
                 self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
             }
             // Another launcher starts it now.
-            LauncherMessage::RankLeaves { .. } | LauncherMessage::RankEnded { .. } => {}
+            LauncherMessage::ProcessDied { .. }
+            | LauncherMessage::RankLeaves { .. }
+            | LauncherMessage::RankEnded { .. } => {}
             LauncherMessage::Cancel { error } => self.handle(TrackerInput::Cancel { error }),
             LauncherMessage::Status { from } => {
                 let mut status = self.rules.job_status(from, self.now());
@@ -109,9 +118,33 @@ impl Server {
         numbers(&ranks, &taken, slots, self.rules.most_ranks())
     }
 
-    fn launcher_gone(&mut self, token: Token, reason: &str) {
-        let Some(mut link) = self.launchers.remove(token) else { return };
+    /// The attempt that who starts this rank next begins with.
+    fn next_attempt(&self, rank: Rank) -> u32 {
+        let newest = self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1));
+        newest.max(self.launchers.least_attempt(rank))
+    }
+
+    /// A launcher that is out of reach may start its processes again all the same, as often as it does that. None of
+    /// them has the name and the attempt of one that another launcher starts.
+    fn keep_apart(&mut self, former: Former) {
+        for rank in former.ranks {
+            let least = self.next_attempt(rank).saturating_add(former.restarts.min(UNHEARD));
+            self.launchers.begins_with(rank, least);
+        }
+    }
+
+    fn launcher_gone(&mut self, token: Token, reason: &str, is_cut_off: bool) {
+        let Some((mut link, former)) = self.launchers.remove(token) else { return };
+        if is_cut_off {
+            self.keep_apart(former);
+        }
         let _ = self.poll.registry().deregister(link.socket());
         log::info!("[job {}] a launcher's link ended: {reason}", self.job);
     }
+}
+
+/// Whether a link ended because nothing came through any more: who had it may live.
+fn is_cut_off(cause: &LinkError) -> bool {
+    let kinds = [ErrorKind::TimedOut, ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable];
+    matches!(cause, LinkError::Io(cause) if kinds.contains(&cause.kind()))
 }

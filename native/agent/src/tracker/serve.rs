@@ -315,6 +315,8 @@ impl Server {
             }
             Purpose::Launcher => {
                 link.admit();
+                // One that is gone already says so when it is read.
+                let _ = link.set_silence_limit(crate::launcher_link::SILENCE);
                 self.launchers.let_in(token, link);
                 self.serve_launcher(token);
             }

@@ -178,6 +178,35 @@ fn a_tracker_that_takes_an_elastic_job_over_knows_its_world_and_gives_no_number_
 }
 
 #[test]
+fn processes_whose_launcher_was_told_to_end_before_the_tracker_died_leave_in_order_when_it_is_back() {
+    let job = Job::new();
+    // A slot that is given up isn't waited for: otherwise the run would end with its limit.
+    let times = ["-n", "2", "--min", "2", "--max", "4", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
+    let mut first = job.elastic_tracker("first", "127.0.0.1", &times);
+    let (join, program, sizes) = (job.path("join"), example("elastic"), ["2", "4", "2"]);
+    let mut a = job.slots("a", "2", &sizes);
+    a.printed("reached 1", 2);
+    // It isn't to end its processes by itself, however long this takes.
+    let slots = ["run", "--join", &join, "--slots", "2", "--host", "b", "--timeout", "50s", "--grace", "45s"];
+    let mut b = job.start("b", &[&slots[..], &["--restart", "--", &program], &sizes].concat());
+    b.printed("reached 2", 2);
+    // No version is finished, so the world doesn't change, before the tracker is back.
+    let stopped = job.processes(&a)[0];
+    signal(stopped, "STOP");
+    signal(b.child.id(), "TERM");
+    until("its launcher has said so", || b.text("err").contains("as soon as the others have what they need"));
+    first.kill();
+    let mut second = job.elastic_tracker("second", "127.0.0.9", &times);
+    signal(stopped, "CONT");
+    let b = b.ended().ended(143);
+    assert!(!b.err.contains("died") && !b.err.contains("is killed"), "{}", b.err);
+    let a = a.ended().ended(0);
+    digest(&[&a]);
+    assert_eq!(worlds(&[&a]).last(), Some(&2), "{}", a.out);
+    second.ended().ended(0).says("leaves, so the world of 4 ranks goes on as one of 2");
+}
+
+#[test]
 fn slots_of_a_job_whose_ranks_are_fixed_and_another_world_than_that_of_the_join_file_are_refused() {
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
@@ -231,6 +260,50 @@ fn the_status_says_where_each_rank_is_and_who_is_missing_since_when_until_the_jo
     assert!(!watched.out.is_empty() && watched.out.lines().all(is_json), "{}", watched.out);
     watched.says("the job is over");
     finish(&mut rejoin(&["status", "--join", &join])).ended(1).says("there is no join file");
+}
+
+#[test]
+fn the_status_of_a_rank_that_was_started_as_another_one_says_its_own_deaths_and_its_own_launchers_restarts() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "2", "--max", "4", "--elastic-timeout", "300ms", "--resize-interval", "100ms"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let (join, program, sizes) = (job.path("join"), example("elastic"), ["2", "4", "2", "4"]);
+    let mut a = job.slots("a", "2", &sizes);
+    a.printed("reached 1", 2);
+    let slots = ["run", "--join", &join, "--slots", "2", "--host", "b", "--timeout", "50s", "--restart"];
+    let mut b = job.start("b", &[&slots[..], &["--restarts", "7", "--", &program], &sizes].concat());
+    b.printed("reached 2", 2);
+    let ranks = || {
+        let ran = finish(&mut rejoin(&["status", "--join", &join, "--json"])).ended(0);
+        let json: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
+        json["ranks"].as_array().expect("a list").clone()
+    };
+    let of = |ranks: &[serde_json::Value], name: &str| ranks.iter().map(|rank| rank[name].as_u64()).collect::<Vec<_>>();
+    assert_eq!(of(&ranks(), "most_deaths"), [Some(10), Some(10), Some(7), Some(7)]);
+
+    // Those that it has started as rank 2 and 3 are rank 0 and 1 from now on.
+    a.kill();
+    b.printed("reached 3", 2);
+    let before = ranks();
+    assert_eq!((of(&before, "most_deaths"), of(&before, "deaths")), (vec![Some(7); 2], vec![Some(0); 2]), "{before:?}");
+    signal(job.processes(&b)[0], "KILL");
+    let process = |rank: &serde_json::Value| rank["place"]["process"].as_str().unwrap_or_default().to_string();
+    let mut after = ranks();
+    until("the rank is there again", || {
+        after = ranks();
+        after.iter().all(|rank| !process(rank).is_empty()) && after.iter().any(|rank| rank["deaths"] == 1)
+    });
+    let started = after.iter().position(|rank| rank["deaths"] == 1).expect("one has died");
+    assert_eq!(process(&after[started]), process(&before[started]).replace(".0", ".1"), "{after:?}");
+    assert_eq!(after[started]["incarnation"].as_u64(), before[started]["incarnation"].as_u64().map(|nth| nth + 1));
+    assert_eq!(after[1 - started]["deaths"], 0, "{after:?}");
+    assert_eq!(of(&after, "most_deaths"), [Some(7), Some(7)]);
+    prints(&finish(&mut rejoin(&["status", "--join", &join])).ended(0), "1 of 7");
+
+    let mut c = job.slots("c", "2", &sizes);
+    let (b, c) = (b.ended().ended(0), c.ended().ended(0));
+    digest(&[&b, &c]);
+    tracker.ended().ended(0);
 }
 
 #[test]

@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import io.rejoin.Faults;
 import io.rejoin.RejoinException;
+import io.rejoin.Words;
 import io.rejoin.settings.SettingValues;
 import java.util.function.Function;
 import org.slf4j.Logger;
@@ -49,17 +50,17 @@ final class Beginnings {
               lost.code(),
               lost.text()
                   + ". A training begins again as often as a rank may die, which has been done ("
-                  + (most == 1 ? "once" : most + " times")
+                  + Words.times(most)
                   + ", "
                   + mostSetting
                   + ")",
               lost);
         }
         LOG.warn(
-            "the training begins again at round 0 on new pages, {} of at most {} times ({}),"
+            "the training begins again at round 0 on new pages, {} so far and {} at the most ({}),"
                 + " because its input is lost (spark.rejoin.input.lost): {}",
-            number + 1,
-            most,
+            Words.times(number + 1),
+            Words.times(most),
             mostSetting,
             lost.text());
       }

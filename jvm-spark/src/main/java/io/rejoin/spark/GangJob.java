@@ -7,6 +7,7 @@ import io.rejoin.JobId;
 import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
+import io.rejoin.Words;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import io.rejoin.spark.ui.JobRecorder;
@@ -136,9 +137,9 @@ final class GangJob {
     String budget =
         String.format(
             Locale.ROOT,
-            "each rank may die %d times (%s), and of the executors %s may die at the same moment"
+            "each rank may die %s (%s), and of the executors %s may die at the same moment"
                 + " (%s)",
-            deaths,
+            Words.times(deaths),
             surroundings.deathsSetting(),
             deathsAtOnce(inputs),
             deathsAtOnceSetting());

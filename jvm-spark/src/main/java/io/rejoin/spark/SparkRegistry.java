@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import io.rejoin.Words;
 import io.rejoin.spark.ui.WorkerName;
 import java.util.Arrays;
 import java.util.EnumSet;
@@ -265,8 +266,7 @@ final class SparkRegistry extends SparkListener {
             "rank "
                 + rank
                 + " has died "
-                + deaths
-                + (deaths == 1 ? " time" : " times")
+                + Words.times(deaths)
                 + "; the next death that counts ends the job ("
                 + surroundings.deathsSetting()
                 + ")")

@@ -1,6 +1,7 @@
 package io.rejoin.spark.ui;
 
 import io.rejoin.TrainingEvent;
+import io.rejoin.Words;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -237,14 +238,10 @@ final class JobPage {
       }
       html.raw("</td>").cell(each.version()).cell(job.hasRounds() ? each.round() : "–");
       html.cell(each.lastSeen() == 0 ? "–" : dates.apply(each.lastSeen()), each.lastSeen());
-      html.cell(each.lastSeen() == 0 ? "–" : times(each.incarnation() + 1));
+      html.cell(each.lastSeen() == 0 ? "–" : Words.times(each.incarnation() + 1));
       html.cell(Math.max(0, allowed - each.deaths()) + " of " + allowed).raw("</tr>");
     }
     html.endTable();
-  }
-
-  private static String times(int count) {
-    return count == 1 ? "once" : count + " times";
   }
 
   private void budgets() {

@@ -180,9 +180,9 @@ class Tracker(Owner):
         (:meth:`Process.join_as_task`) is about to be ended, and none is started in its place. Should
         there be a slot for one again, a later ``task`` takes part as any other. The ranks finish the
         version that they are in, and go on without it; the event ``TaskReleased``, of this number as
-        ``index``, says when nothing is lost by its end. That may never come (the world would be too
-        small, say): end the process after a time of your own. Then what the others were in is done
-        again, and no replacement is waited for."""
+        ``index`` and this try as ``attempt``, says when nothing is lost by its end. That may never
+        come (the world would be too small, say): end the process after a time of your own. Then what
+        the others were in is done again, and no replacement is waited for."""
         numbers = {"the number": number, "stage": stage, "task": task}
         self._tell("leaves", *(given.number(what, value, 32) for what, value in numbers.items()))
 

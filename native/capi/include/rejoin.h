@@ -843,9 +843,13 @@ rejoin_status rejoin_tracker_notify(const rejoin_tracker *tracker, const char *e
  * In a job with `min`: the process that joins as this number and this try (rejoin_join_as_task())
  * is about to be ended, and no other one is started in its place. Should there be a slot for one
  * again, a later try takes part as any other. The ranks finish the version that they are in,
- * and go on without it; the event TaskReleased, of this number as `index`, says when nothing is lost
- * by its end. That may never come (the world would be too small, say): end the process after a time
- * of your own. Then what the others were in is done again, and no replacement is waited for.
+ * and go on without it; the event
+ *
+ *     {"TaskReleased":{"index":1,"attempt":{"stage":0,"task":0},"executor":"…","reason":"…"}}
+ *
+ * says when nothing is lost by the end of this try. That may never come (the world would be too
+ * small, say): end the process after a time of your own. Then what the others were in is done again,
+ * and no replacement is waited for.
  */
 rejoin_status rejoin_tracker_leaves(const rejoin_tracker *tracker, uint32_t number, uint32_t stage,
                                     uint32_t task);

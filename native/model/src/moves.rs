@@ -127,8 +127,9 @@ impl JobModel {
                     assert!(self.process_of(state, *link).is_none(), "the tracker ended a connection of one who lives");
                 }
                 FromTracker::Kill { process } => self.crash(state, *process, false),
-                FromTracker::Released { task } => {
-                    for model_process in state.processes.iter_mut().filter(|one| one.rank == *task) {
+                FromTracker::Released { task, tried } => {
+                    let its = state.processes.iter_mut().filter(|one| one.rank == *task);
+                    for model_process in its.take(*tried as usize + 1) {
                         model_process.leaving = Leaving::Released;
                     }
                 }

@@ -50,7 +50,7 @@ pub(crate) enum FromTracker {
     Send { link: u64, message: Name },
     Close { link: u64 },
     Kill { process: u32 },
-    Released { task: u32 },
+    Released { task: u32, tried: u32 },
     Over(Result<u128, Code>),
 }
 
@@ -121,8 +121,8 @@ pub(crate) fn step(
                     effects.push(FromTracker::Send { link, message: messages.keep(message) })
                 }
                 TrackerOutput::Close { link } => effects.push(FromTracker::Close { link }),
-                TrackerOutput::Event(Event::TaskReleased { index, .. }) => {
-                    effects.push(FromTracker::Released { task: index.0 });
+                TrackerOutput::Event(Event::TaskReleased { index, attempt, .. }) => {
+                    effects.push(FromTracker::Released { task: index.0, tried: attempt.task });
                 }
                 // Answered at once, with the end of the connection.
                 TrackerOutput::Probe { .. } | TrackerOutput::Event(_) => {}

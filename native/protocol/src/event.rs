@@ -310,6 +310,8 @@ pub enum Event {
     TaskReleased {
         /** The framework's task, by its number. */
         index: Task,
+        /** The try that may end, and those before it; a later one isn't meant. */
+        attempt: Attempt,
         /** The framework's name of the process that it runs in; empty if it takes no part. */
         executor: String,
         /** The cause in words. */

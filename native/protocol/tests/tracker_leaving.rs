@@ -4,7 +4,7 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, MemberId, Position, Rank};
+use rejoin_protocol::ids::{Attempt, Incarnation, MemberId, Position, Rank, Task};
 use rejoin_protocol::message::AgentMessage;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
@@ -12,8 +12,13 @@ use support::*;
 
 /// The tasks that may end.
 fn released(outputs: &[TrackerOutput]) -> Vec<u32> {
+    tries_released(outputs).into_iter().map(|(task, _)| task).collect()
+}
+
+/// The same with their tries.
+fn tries_released(outputs: &[TrackerOutput]) -> Vec<(u32, Attempt)> {
     let released = events(outputs).into_iter().filter_map(|event| match event {
-        Event::TaskReleased { index, .. } => Some(index.0),
+        Event::TaskReleased { index, attempt, .. } => Some((index.0, *attempt)),
         _ => None,
     });
     released.collect()
@@ -82,6 +87,23 @@ fn a_task_without_a_rank_that_leaves_may_end_at_once() {
     asks(&mut desk, 2, 0);
     assert_eq!(released(desk.input(leaves(2))), [2]);
     assert_eq!(released(desk.input(leaves(3))), [3], "nobody has heard of it");
+}
+
+#[test]
+fn a_release_names_the_try_so_that_it_is_not_taken_for_that_of_a_later_one() {
+    let mut desk = training_as(growing(2, 2, 4));
+    desk.register(3);
+    asks(&mut desk, 2, 0);
+    assert_eq!(tries_released(desk.input(leaves(2))), [(2, attempt(0))]);
+    // It has a slot again, which goes, too.
+    desk.register(4);
+    asks(&mut desk, 2, 1);
+    assert_eq!(tries_released(desk.input(leaves(2))), [], "that of its former try is said again");
+    let goes = TrackerInput::TaskLeaves { task: Task(2), attempt: attempt(1) };
+    assert_eq!(tries_released(desk.input(goes)), [(2, attempt(1))]);
+    // Of one that nobody has heard of the try is the one that leaves.
+    let goes = TrackerInput::TaskLeaves { task: Task(3), attempt: attempt(5) };
+    assert_eq!(tries_released(desk.input(goes)), [(3, attempt(5))]);
 }
 
 #[test]

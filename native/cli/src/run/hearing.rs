@@ -87,7 +87,7 @@ impl Run<'_> {
                 }
             }
             Event::JobEnded { .. } => self.ended = true,
-            Event::TaskReleased { index, .. } => self.released(index.0),
+            Event::TaskReleased { index, attempt, .. } => self.released(index.0, attempt.task),
             Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
             Event::DurableWritten { version, .. } if Some(*version) == self.options.until => {
                 self.end(Ending::Reached);

@@ -80,9 +80,9 @@ impl Run<'_> {
         }
     }
 
-    /// The tracker says that nothing is lost with this process.
-    pub(super) fn released(&mut self, number: u32) {
-        let attempt = self.running(number).map(|child| child.attempt);
+    /// The tracker says that nothing is lost with this process: a later one of its number isn't meant.
+    pub(super) fn released(&mut self, number: u32, newest: u32) {
+        let attempt = self.running(number).map(|child| child.attempt).filter(|attempt| *attempt <= newest);
         if let Some(attempt) = attempt.filter(|_| self.growth.leaving.contains(&number)) {
             self.timers.retain(|(_, due)| !matches!(due, Due::Dismiss { rank, .. } if *rank == number));
             self.dismiss(number, attempt);

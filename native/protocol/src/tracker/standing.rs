@@ -284,7 +284,8 @@ impl Tracker {
         };
         self.slots.iter_mut().filter(|slot| is_its(slot)).for_each(|slot| slot.is_unawaited = true);
         if self.config.elastic.is_some() {
-            self.event(Event::TaskReleased { index: task, executor: String::new(), reason: "it takes no part".into() });
+            let (executor, reason) = (String::new(), "it takes no part".into());
+            self.event(Event::TaskReleased { index: task, attempt, executor, reason });
         }
     }
 
@@ -298,19 +299,19 @@ impl Tracker {
             one.leaves && !one.is_released && one.given.is_none() && (is_handed_over || !one.had_rank)
         };
         let free = self.standings.tasks.iter_mut().filter(|(_, standing)| may_end(standing));
-        let free: Vec<(Task, AgentId, bool)> = free
+        let free: Vec<(Task, Attempt, AgentId, bool)> = free
             .map(|(task, standing)| {
                 standing.is_released = true;
-                (*task, standing.agent, standing.had_rank)
+                (*task, standing.attempt, standing.agent, standing.had_rank)
             })
             .collect();
-        for (index, agent, had_rank) in free {
+        for (index, attempt, agent, had_rank) in free {
             let reason = match had_rank {
                 true => "all ranks of the world without it have what they go on from",
                 false => "it has no rank",
             };
             let executor = self.executor(agent);
-            self.event(Event::TaskReleased { index, executor, reason: reason.into() });
+            self.event(Event::TaskReleased { index, attempt, executor, reason: reason.into() });
         }
     }
 

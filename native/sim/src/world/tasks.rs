@@ -6,7 +6,7 @@ use super::state::World;
 use crate::ranks::{Input, Process, Try};
 use crate::scenario::Executors;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Millis, Rank, Task};
+use rejoin_protocol::ids::{Attempt, Incarnation, Millis, Rank, Task};
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerInput;
 use std::collections::{BTreeMap, BTreeSet};
@@ -246,12 +246,13 @@ impl World {
         self.after(LEAVES_WITHIN, SimEvent::Killed { process });
     }
 
-    /// A task may end. Its process does when that holds for all of its tasks.
-    pub(super) fn released(&mut self, epoch: u32, task: Task) {
+    /// This try of a task may end. Its process does when that holds for all of its tasks.
+    pub(super) fn released(&mut self, epoch: u32, task: Task, attempt: Attempt) {
         if !self.framework.leaving.remove(&task.0) {
             return;
         }
-        let is_its = |there: &SimProcess| there.process.tasks().iter().any(|its| its.of.rank.0 == task.0);
+        let is_try = |its: Try| its.rank.0 == task.0 && its.attempt <= attempt;
+        let is_its = |there: &SimProcess| there.process.tasks().iter().any(|its| is_try(its.of));
         let its = self.processes.iter().find(|(_, there)| there.alive && is_its(there));
         let Some((process, there)) = its.map(|(process, there)| (*process, there)) else { return };
         if there.process.tasks().iter().any(|other| self.framework.leaving.contains(&other.of.rank.0)) {

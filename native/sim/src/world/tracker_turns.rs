@@ -6,7 +6,7 @@ use super::trackers::{TrackerLife, TrackerLink, TIMING};
 use crate::invariants::Spares;
 use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Millis, Rank, Task, Version};
+use rejoin_protocol::ids::{Attempt, Millis, Rank, Task, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::start::JobStart;
@@ -279,7 +279,7 @@ impl World {
                 self.note_survivors(ranks);
                 if self.scenario.job.defect == Some(Defect::EndsUnreleased) {
                     for task in self.framework.leaving.clone() {
-                        self.released(epoch, Task(task));
+                        self.released(epoch, Task(task), Attempt { stage: u32::MAX, task: u32::MAX });
                     }
                 }
             }
@@ -294,7 +294,7 @@ impl World {
                 let found = self.worlds.begun_again(*version, |process| there.contains(&process), could_be);
                 self.violate(found);
             }
-            Event::TaskReleased { index, .. } => self.released(epoch, *index),
+            Event::TaskReleased { index, attempt, .. } => self.released(epoch, *index, *attempt),
             Event::SpareTook { .. } => self.tally.spares += 1,
             Event::HookAgreed { hooked, .. } => self.tally.hooked = *hooked,
             _ => {}

@@ -114,10 +114,10 @@ public final class Tracker implements AutoCloseable {
   /**
    * In a job with {@link Settings#elastic}: the framework is about to end a task, for which it has
    * no other place. The ranks finish the version that they are in, and go on without its rank; the
-   * event {@code TASK_RELEASED} says when nothing is lost by its end. That may never come (the
-   * world would be too small, say): end the task after a time of your own. Then what the others
-   * were in is done again, and no replacement is waited for. Should there be a slot for it again, a
-   * later try takes part as any other.
+   * event {@code TASK_RELEASED} says when nothing is lost by the end of this try. That may never
+   * come (the world would be too small, say): end the task after a time of your own. Then what the
+   * others were in is done again, and no replacement is waited for. Should there be a slot for it
+   * again, a later try takes part as any other.
    *
    * @param index the task's number
    * @param stage the stage attempt of its newest try, as it joins with it

@@ -86,7 +86,8 @@ public final class TrainingEvent {
     RESIZED,
     /**
      * A task of which the framework has said that it ends it ({@link Tracker#taskLeaves}) may end:
-     * index (its number), executor (empty if it takes no part), reason.
+     * index (its number), stage and task (its try; a later one isn't meant), executor (empty if it
+     * takes no part), reason.
      */
     TASK_RELEASED,
     /** A fault rule has fired: id, rank, incarnation. */

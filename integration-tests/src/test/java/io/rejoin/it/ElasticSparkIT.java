@@ -281,7 +281,9 @@ class ElasticSparkIT {
       TrainingEvent smaller = first(Kind.RESIZED);
       assertEquals(2, smaller.number("world"));
       assertTrue(smaller.text("reason").startsWith("rank 1 leaves"), smaller.text("reason"));
-      assertEquals(victim.get(), first(Kind.TASK_RELEASED).text("executor"));
+      TrainingEvent released = first(Kind.TASK_RELEASED);
+      assertEquals(victim.get(), released.text("executor"));
+      assertEquals(0, released.number("task"), "the first try of its task");
       synchronized (events) {
         List<Kind> before =
             events.subList(0, events.indexOf(smaller)).stream()

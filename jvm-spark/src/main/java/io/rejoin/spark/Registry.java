@@ -432,10 +432,12 @@ final class Registry {
     return new Moves.Task(task.number, index, stage, (int) task.order, rank, task.place);
   }
 
-  /** Spark's number of a task's newest attempt; negative if Spark hasn't reported it. */
-  synchronized long numberOf(int index) {
+  /**
+   * Spark's number of an attempt; negative if Spark hasn't reported it, or a later one is there.
+   */
+  synchronized long numberOf(int index, int stage, int attempt) {
     Entry task = tasks.get(index);
-    return task == null ? -1 : task.number;
+    return task == null || task.order != order(stage, attempt) ? -1 : task.number;
   }
 
   /** How many executors are there, on how many hosts, and which are excluded, why. */
@@ -477,7 +479,7 @@ final class Registry {
    * entry that is forgotten, since it was followed by another one.
    */
   private Entry task(int index, int stage, int attempt) {
-    long order = ((long) stage << Integer.SIZE) + attempt;
+    long order = order(stage, attempt);
     Entry newest = tasks.get(index);
     if (newest != null && newest.order == order) {
       return newest;
@@ -491,6 +493,10 @@ final class Registry {
       entry.why = "it was followed by " + newest.name;
     }
     return entry;
+  }
+
+  private static long order(int stage, int attempt) {
+    return ((long) stage << Integer.SIZE) + attempt;
   }
 
   private static String name(int index, int stage, int attempt) {

@@ -89,7 +89,12 @@ final class SpotNotices {
         moves.resized((int) event.number("world"));
         break;
       case TASK_RELEASED:
-        guarded(() -> release((int) event.number("index")));
+        guarded(
+            () ->
+                release(
+                    (int) event.number("index"),
+                    (int) event.number("stage"),
+                    (int) event.number("task")));
         break;
       default:
         return;
@@ -221,8 +226,8 @@ final class SpotNotices {
   }
 
   /** The others go on without it. Where a slot comes it is tried again, and stands by there. */
-  private void release(int index) {
-    long number = registry.numberOf(index);
+  private void release(int index, int stage, int attempt) {
+    long number = registry.numberOf(index, stage, attempt);
     if (moves.hasLeft(number)) {
       kill(number, "task " + index, "it has no rank any more, and its executor is to go");
     }

@@ -190,6 +190,17 @@ class RegistryTest {
   }
 
   @Test
+  void what_is_said_of_an_attempt_is_not_taken_for_the_one_that_came_after_it() {
+    registry.taskStarted(5, 0, 0, 70, "driver", 100);
+    assertEquals(70, registry.numberOf(5, 0, 0));
+    registry.taskFailed(5, 0, 0, "its executor went", false, 180);
+    registry.taskStarted(5, 0, 1, 71, "driver", 200);
+    assertEquals(-1, registry.numberOf(5, 0, 0));
+    assertEquals(71, registry.numberOf(5, 0, 1));
+    assertEquals(-1, registry.numberOf(6, 0, 0), "nobody has heard of it");
+  }
+
+  @Test
   void a_task_that_spark_has_not_reported_is_killed_when_it_has() {
     registry.taskJoined(1, 0, 0, 1, "driver", 100);
     Decision early = registry.killTask(1, 0, 0, "silent");

@@ -47,7 +47,8 @@ struct Starts {
     slots: u32,
     /// How often each is started again after a death.
     restarts: u32,
-    ranks: Mutex<BTreeSet<Rank>>,
+    /// With the attempt that each begins with, as the tracker has said last.
+    ranks: Mutex<BTreeMap<Rank, Option<u32>>>,
     ended: Mutex<BTreeSet<Rank>>,
     leaving: Mutex<BTreeMap<Rank, u32>>,
 }
@@ -57,7 +58,7 @@ impl Starts {
         LauncherMessage::Starts {
             launcher: self.launcher,
             host: self.host.clone(),
-            ranks: self.ranks.lock().iter().copied().collect(),
+            ranks: self.ranks.lock().clone(),
             ended: self.ended.lock().iter().copied().collect(),
             slots: self.slots,
             restarts: self.restarts,
@@ -101,7 +102,7 @@ impl LauncherLink {
             host,
             slots,
             restarts,
-            ranks: Mutex::new(ranks),
+            ranks: Mutex::new(ranks.into_iter().map(|rank| (rank, None)).collect()),
             ended: Mutex::default(),
             leaving: Mutex::default(),
         });
@@ -223,8 +224,13 @@ impl Keeper {
                     }
                     Received::Frame(_, payload) => {
                         let news = wire::decode::<LauncherNews>(&payload).map_err(|error| at(error.message))?;
-                        if let LauncherNews::Accepted { ranks, .. } = &news {
-                            self.starts.ranks.lock().extend(ranks);
+                        if let LauncherNews::Accepted { ranks, attempts } = &news {
+                            let mut known = self.starts.ranks.lock();
+                            for (rank, attempt) in ranks.iter().zip(attempts) {
+                                let told = known.entry(*rank).or_default();
+                                // A tracker that has come back may know of less.
+                                *told = (*told).max(Some(*attempt));
+                            }
                         }
                         if !(self.hear)(LauncherNotice::News(news)) {
                             return Ok(());

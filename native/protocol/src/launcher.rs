@@ -8,17 +8,32 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::ids::{Attempt, Rank};
 use crate::job_status::JobStatus;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// The numbers of processes that a launcher of an elastic job starts: its own, and with them the
-/// lowest ones that nobody else has, up to so many in all, of those below `most`.
-pub fn numbers(own: &BTreeSet<Rank>, taken: &BTreeSet<Rank>, slots: u32, most: u32) -> BTreeSet<Rank> {
+/// lowest ones that nobody else has, up to so many in all, of those below `most`. Those that `may_come_back`, as a
+/// launcher that is out of reach had them, are given last.
+pub fn numbers(
+    own: &BTreeSet<Rank>,
+    taken: &BTreeSet<Rank>,
+    may_come_back: &BTreeSet<Rank>,
+    slots: u32,
+    most: u32,
+) -> BTreeSet<Rank> {
     let free = (0..most).map(Rank).filter(|number| !own.contains(number) && !taken.contains(number));
+    let (last, first): (Vec<Rank>, Vec<Rank>) = free.partition(|number| may_come_back.contains(number));
     let more = (slots as usize).saturating_sub(own.len());
-    own.iter().copied().chain(free.take(more)).collect()
+    own.iter().copied().chain(first.into_iter().chain(last).take(more)).collect()
+}
+
+/// Whether a launcher that says it starts a rank does, and not the other one that has said so before. What each `holds`
+/// is the attempt that the tracker has told it last that the rank begins with: each launcher that takes a rank from
+/// another one is told a higher one than that. One that was told nothing yet has come just now.
+pub fn takes_over(holds: Option<u32>, other_holds: u32) -> bool {
+    holds.is_none_or(|attempt| attempt >= other_holds)
 }
 
 /// From a launcher.
@@ -30,8 +45,8 @@ pub enum LauncherMessage {
         launcher: u64,
         /** The name of its host. */
         host: String,
-        /** The ranks. */
-        ranks: Vec<Rank>,
+        /** The ranks, with the attempt that each begins with, as the tracker has said last. */
+        ranks: BTreeMap<Rank, Option<u32>>,
         /** Those of them whose processes have ended well before. */
         ended: Vec<Rank>,
         /** In an elastic job: how many processes it starts in all, as far as there are numbers for them. */
@@ -129,15 +144,31 @@ mod tests {
 
     #[test]
     fn a_launcher_gets_the_lowest_numbers_that_nobody_has_up_to_its_slots_and_keeps_its_own() {
-        assert_eq!(numbers(&set(&[]), &set(&[]), 2, 8), set(&[0, 1]));
-        assert_eq!(numbers(&set(&[]), &set(&[0, 2]), 3, 8), set(&[1, 3, 4]));
-        assert_eq!(numbers(&set(&[2]), &set(&[0, 2]), 2, 8), set(&[1, 2]));
-        assert_eq!(numbers(&set(&[3, 4]), &set(&[]), 0, 8), set(&[3, 4]), "of a launcher that names its ranks");
+        let none = set(&[]);
+        assert_eq!(numbers(&none, &none, &none, 2, 8), set(&[0, 1]));
+        assert_eq!(numbers(&none, &set(&[0, 2]), &none, 3, 8), set(&[1, 3, 4]));
+        assert_eq!(numbers(&set(&[2]), &set(&[0, 2]), &none, 2, 8), set(&[1, 2]));
+        assert_eq!(numbers(&set(&[3, 4]), &none, &none, 0, 8), set(&[3, 4]), "of a launcher that names its ranks");
+    }
+
+    #[test]
+    fn numbers_of_a_launcher_that_may_come_back_are_given_when_there_are_no_others() {
+        let (none, away) = (set(&[]), set(&[1, 2]));
+        assert_eq!(numbers(&none, &set(&[0]), &away, 2, 8), set(&[3, 4]));
+        assert_eq!(numbers(&none, &set(&[0]), &away, 2, 4), set(&[1, 3]));
+    }
+
+    #[test]
+    fn a_rank_is_started_by_who_was_told_a_higher_attempt_or_has_come_just_now() {
+        assert!(takes_over(None, 7), "it has come just now");
+        assert!(!takes_over(Some(1), 7), "it is back, and another one has the rank meanwhile");
+        assert!(takes_over(Some(8), 7), "the other one is back");
     }
 
     #[test]
     fn a_job_has_no_more_numbers_than_ranks_at_the_most() {
-        assert_eq!(numbers(&set(&[]), &set(&[0, 1]), 4, 3), set(&[2]));
-        assert_eq!(numbers(&set(&[]), &set(&[0, 1, 2]), 4, 3), set(&[]));
+        let none = set(&[]);
+        assert_eq!(numbers(&none, &set(&[0, 1]), &none, 4, 3), set(&[2]));
+        assert_eq!(numbers(&none, &set(&[0, 1, 2]), &none, 4, 3), none);
     }
 }

@@ -1,6 +1,6 @@
 //! What a launcher says, and what it means to the tracker.
 
-use super::launchers::Former;
+use super::launchers::Left;
 use super::serve::Server;
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
@@ -9,7 +9,7 @@ use rejoin_protocol::launcher::{numbers, LauncherMessage, LauncherNews};
 use rejoin_protocol::tracker::TrackerInput;
 use rejoin_protocol::wire;
 use rejoin_transport::{LinkError, Received};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use std::time::Duration;
 const OTHERS_COME: Duration = Duration::from_secs(5);
 /// More often no launcher starts a process again while it is out of reach.
 const UNHEARD: u32 = 10_000;
+
+/// The ranks of a launcher, with the attempt that each begins with, as it was told last.
+type Holds = BTreeMap<Rank, Option<u32>>;
 
 impl Server {
     /// Reads what a launcher has said, and sends what is queued for all.
@@ -50,26 +53,30 @@ impl Server {
         let bad = |text: String| Err(Error::new(Code::BadArgument, text));
         match message {
             LauncherMessage::Starts { launcher, host, ranks, ended, slots, restarts } => {
-                let (ranks, ended): (BTreeSet<_>, BTreeSet<_>) =
-                    (ranks.into_iter().collect(), ended.into_iter().collect());
                 let world = self.rules.most_ranks();
                 if slots > 0 && !self.rules.is_elastic() {
                     return bad(format!("it offers {slots} slots for a job whose {world} ranks are fixed"));
                 }
                 if ranks.is_empty() && slots == 0
-                    || ranks.iter().any(|rank| rank.0 >= world)
-                    || !ended.is_subset(&ranks)
+                    || ranks.keys().any(|rank| rank.0 >= world)
+                    || ended.iter().any(|rank| !ranks.contains_key(rank))
                 {
                     return bad(format!("it said that it starts ranks that aren't some of the {world} of the job"));
                 }
-                let ranks = self.numbered(launcher, ranks, slots);
+                let (taken, ranks) = self.taken_meanwhile(ranks, restarts);
+                let ranks = self.numbered(launcher, ranks, slots.saturating_sub(taken.len() as u32));
                 log::info!("[job {}] the launcher on {host} starts {} ranks", self.job, ranks.len());
-                for former in self.launchers.start(token, launcher, &host, &ranks, restarts) {
-                    self.keep_apart(former);
+                for left in self.launchers.start(token, launcher, &host, &ranks, restarts) {
+                    self.keep_apart(left);
                 }
-                let attempts = ranks.iter().map(|rank| self.next_attempt(*rank)).collect();
-                let ranks = ranks.into_iter().collect();
-                self.launchers.tell(token, &LauncherNews::Accepted { ranks, attempts });
+                let next: BTreeMap<Rank, u32> = ranks
+                    .into_keys()
+                    .map(|rank| (rank, self.next_attempt(rank).max(self.launchers.least_attempt(launcher, rank))))
+                    .collect();
+                for (rank, host) in taken {
+                    self.launchers.tell(token, &LauncherNews::TakenOver { host, ranks: vec![rank] });
+                }
+                self.launchers.accept(token, |rank| next.get(&rank).copied().unwrap_or_default());
                 let over =
                     self.outcome.lock().result.as_ref().map(|outcome| outcome.as_ref().map(drop).map_err(Clone::clone));
                 if let Some(over) = over {
@@ -81,7 +88,8 @@ impl Server {
                     }
                 }
             }
-            LauncherMessage::ProcessDied { executor, reason } if self.launchers.is_heard(token) => {
+            // No other launcher's process has the name of one of its.
+            LauncherMessage::ProcessDied { executor, reason } if self.launchers.number(token).is_some() => {
                 self.handle(TrackerInput::ExecutorGone { executor, reason });
             }
             LauncherMessage::RankLeaves { rank, attempt } if self.launchers.starts(token, rank) => {
@@ -109,34 +117,55 @@ impl Server {
         Ok(())
     }
 
+    /// Of the ranks that a launcher says it starts those whose process is there and can't be its own, as it is a later
+    /// one than any that it may have started: another launcher has come meanwhile. With its host.
+    fn taken_meanwhile(&self, ranks: Holds, restarts: u32) -> (Vec<(Rank, String)>, Holds) {
+        let host = |rank: Rank, holds: u32| {
+            let newest = self.rules.newest_attempt(rank)?.task;
+            let is_another = newest > holds.saturating_add(restarts.min(UNHEARD));
+            self.rules.host_of_newest(rank).filter(|_| is_another).map(String::from)
+        };
+        let taken: Vec<(Rank, String)> =
+            ranks.iter().filter_map(|(rank, holds)| Some((*rank, host(*rank, (*holds)?)?))).collect();
+        let left = ranks.into_iter().filter(|(rank, _)| !taken.iter().any(|(other, _)| other == rank)).collect();
+        (taken, left)
+    }
+
     /// The ranks of a launcher, with numbers for as many slots as it has more.
-    fn numbered(&self, launcher: u64, ranks: BTreeSet<Rank>, slots: u32) -> BTreeSet<Rank> {
+    fn numbered(&self, launcher: u64, ranks: Holds, slots: u32) -> Holds {
         // Launchers of a former life come back first: nobody else knows which numbers they have.
         let is_known = self.rules.epoch() <= 1 || self.began.elapsed() > OTHERS_COME;
         let (Some(there), true) = (self.rules.tasks_there(), is_known) else { return ranks };
         let taken = there.into_iter().chain(self.launchers.ranks_of_others(launcher)).collect();
-        numbers(&ranks, &taken, slots, self.rules.most_ranks())
+        let own = ranks.keys().copied().collect();
+        let numbers = numbers(&own, &taken, self.launchers.away(), slots, self.rules.most_ranks());
+        numbers.into_iter().map(|number| (number, ranks.get(&number).copied().flatten())).collect()
     }
 
-    /// The attempt that who starts this rank next begins with.
+    /// The attempt after the newest one of a rank that is known.
     fn next_attempt(&self, rank: Rank) -> u32 {
-        let newest = self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1));
-        newest.max(self.launchers.least_attempt(rank))
+        self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1))
     }
 
     /// A launcher that is out of reach may start its processes again all the same, as often as it does that. None of
     /// them has the name and the attempt of one that another launcher starts.
-    fn keep_apart(&mut self, former: Former) {
-        for rank in former.ranks {
-            let least = self.next_attempt(rank).saturating_add(former.restarts.min(UNHEARD));
-            self.launchers.begins_with(rank, least);
+    fn keep_apart(&mut self, left: Left) {
+        for (rank, told) in left.ranks {
+            let starts = left.restarts.min(UNHEARD).saturating_add(1);
+            self.launchers.leave(left.launcher, rank, self.next_attempt(rank).max(told).saturating_add(starts));
         }
     }
 
     fn launcher_gone(&mut self, token: Token, reason: &str, is_cut_off: bool) {
-        let Some((mut link, former)) = self.launchers.remove(token) else { return };
+        let Some((mut link, left)) = self.launchers.remove(token) else { return };
         if is_cut_off {
-            self.keep_apart(former);
+            self.launchers.are_away(left.ranks.keys().copied());
+            self.keep_apart(left);
+        } else {
+            // Should it come back, and another one have its ranks, the two are told apart.
+            for (rank, told) in left.ranks {
+                self.launchers.leave(left.launcher, rank, told.saturating_add(1));
+            }
         }
         let _ = self.poll.registry().deregister(link.socket());
         log::info!("[job {}] a launcher's link ended: {reason}", self.job);

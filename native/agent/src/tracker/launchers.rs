@@ -2,7 +2,7 @@
 
 use mio::Token;
 use rejoin_protocol::ids::Rank;
-use rejoin_protocol::launcher::LauncherNews;
+use rejoin_protocol::launcher::{takes_over, LauncherNews};
 use rejoin_transport::{Link, LinkError, Received};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct Launchers {
     all: BTreeMap<Token, Launcher>,
-    /// Their numbers, in the order in which they came first.
-    came: Vec<u64>,
-    /// The attempt that a rank's next launcher begins with at the least.
-    begins: BTreeMap<Rank, u32>,
+    /// By launchers that start a rank no more, as far as is known: the attempt that another one begins with at the
+    /// least.
+    left: BTreeMap<Rank, BTreeMap<u64, u32>>,
+    /// What launchers had that are out of reach, and nobody has started since.
+    away: BTreeSet<Rank>,
 }
 
-/// What a launcher that starts some ranks no more has said of them.
-pub(super) struct Former {
-    pub(super) ranks: Vec<Rank>,
-    /// How often each of them is started again after a death.
+/// Some ranks that a launcher starts no more.
+pub(super) struct Left {
+    /// The launcher's number.
+    pub(super) launcher: u64,
+    /// The ranks, with the attempt that each was to begin with, as it was told last.
+    pub(super) ranks: BTreeMap<Rank, u32>,
+    /// How often it starts each of them again after a death.
     pub(super) restarts: u32,
 }
 
@@ -28,11 +32,10 @@ struct Launcher {
     /// The number that it drew, once it has said which ranks it starts.
     number: Option<u64>,
     host: String,
-    ranks: BTreeSet<Rank>,
+    /// With the attempt that each begins with, as it was told last.
+    ranks: BTreeMap<Rank, u32>,
     /// How often each of them is started again after a death.
     restarts: u32,
-    /// Another launcher that came later starts ranks of it: it ends as soon as it hears of that.
-    is_superseded: bool,
 }
 
 impl Launchers {
@@ -49,17 +52,8 @@ impl Launchers {
     }
 
     pub(super) fn let_in(&mut self, token: Token, link: Link) {
-        self.all.insert(
-            token,
-            Launcher {
-                link,
-                number: None,
-                host: String::new(),
-                ranks: BTreeSet::new(),
-                restarts: 0,
-                is_superseded: false,
-            },
-        );
+        let (host, ranks) = (String::new(), BTreeMap::new());
+        self.all.insert(token, Launcher { link, number: None, host, ranks, restarts: 0 });
     }
 
     /// To all that have said which ranks they start.
@@ -81,9 +75,9 @@ impl Launchers {
     }
 
     /// Forgets a launcher, and gives its link.
-    pub(super) fn remove(&mut self, token: Token) -> Option<(Link, Former)> {
-        let Launcher { link, ranks, restarts, .. } = self.all.remove(&token)?;
-        Some((link, Former { ranks: ranks.into_iter().collect(), restarts }))
+    pub(super) fn remove(&mut self, token: Token) -> Option<(Link, Left)> {
+        let Launcher { link, number, ranks, restarts, .. } = self.all.remove(&token)?;
+        Some((link, Left { launcher: number.unwrap_or_default(), ranks, restarts }))
     }
 
     pub(super) fn tell(&mut self, token: Token, news: &LauncherNews) {
@@ -92,74 +86,93 @@ impl Launchers {
         }
     }
 
-    /// From now on these ranks are started there. Who started any of them before hears of it: the launcher that has
-    /// come last counts, since a host that is gone can't give its ranks up; and if it comes back, it is the one that
-    /// hears of it. Gives what was taken from others.
+    /// From now on these ranks are started there, but for those that another launcher has taken over meanwhile
+    /// ([`takes_over`]): a host that is gone can't give its ranks up. Whose ranks others start now hears of it. Gives
+    /// what was taken from others.
     pub(super) fn start(
         &mut self,
         token: Token,
         number: u64,
         host: &str,
-        ranks: &BTreeSet<Rank>,
+        ranks: &BTreeMap<Rank, Option<u32>>,
         restarts: u32,
-    ) -> Vec<Former> {
-        if !self.came.contains(&number) {
-            self.came.push(number);
-        }
-        let place = |number: u64| self.came.iter().position(|came| *came == number);
-        let (mut own, mut taken_by, mut former) = (ranks.clone(), Vec::new(), Vec::new());
-        for launcher in self.all.values_mut() {
-            let taken: Vec<Rank> = launcher.ranks.intersection(ranks).copied().collect();
-            let Some(other) = launcher.number.filter(|other| *other != number && !taken.is_empty()) else { continue };
-            if place(other) > place(number) {
-                own.retain(|rank| !taken.contains(rank));
-                taken_by.push(LauncherNews::TakenOver { host: launcher.host.clone(), ranks: taken });
-            } else {
-                launcher.ranks.retain(|rank| !taken.contains(rank));
-                launcher.is_superseded = true;
-                former.push(Former { ranks: taken.clone(), restarts: launcher.restarts });
-                launcher.link.send_message(&LauncherNews::TakenOver { host: host.into(), ranks: taken });
+    ) -> Vec<Left> {
+        let (mut own, mut taken_by, mut left) = (ranks.clone(), Vec::new(), Vec::new());
+        for other in self.all.values_mut().filter(|other| other.number.is_some_and(|known| known != number)) {
+            let of_both = other.ranks.iter().filter_map(|(rank, told)| Some((*rank, *told, *own.get(rank)?)));
+            let (taken, kept): (Vec<_>, Vec<_>) = of_both.partition(|(_, told, holds)| takes_over(*holds, *told));
+            let ranks = |some: &[(Rank, u32, Option<u32>)]| some.iter().map(|(rank, ..)| *rank).collect::<Vec<_>>();
+            if !kept.is_empty() {
+                own.retain(|rank, _| !ranks(&kept).contains(rank));
+                taken_by.push(LauncherNews::TakenOver { host: other.host.clone(), ranks: ranks(&kept) });
+            }
+            if !taken.is_empty() {
+                other.link.send_message(&LauncherNews::TakenOver { host: host.into(), ranks: ranks(&taken) });
+                let taken: BTreeMap<Rank, u32> = taken.into_iter().map(|(rank, told, _)| (rank, told)).collect();
+                other.ranks.retain(|rank, _| !taken.contains_key(rank));
+                let launcher = other.number.unwrap_or_default();
+                left.push(Left { launcher, ranks: taken, restarts: other.restarts });
             }
         }
+        self.away.retain(|rank| !own.contains_key(rank));
         if let Some(launcher) = self.all.get_mut(&token) {
             (launcher.number, launcher.host, launcher.restarts) = (Some(number), host.into(), restarts);
-            launcher.is_superseded |= !taken_by.is_empty();
-            launcher.ranks = own;
+            launcher.ranks = own.into_iter().map(|(rank, holds)| (rank, holds.unwrap_or_default())).collect();
             taken_by.iter().for_each(|news| launcher.link.send_message(news));
         }
-        former
+        left
     }
 
-    /// Who starts this rank next begins with this attempt or a later one.
-    pub(super) fn begins_with(&mut self, rank: Rank, attempt: u32) {
-        let least = self.begins.entry(rank).or_default();
+    /// The launcher is told that its ranks begin with these attempts, or later ones that it was told before.
+    pub(super) fn accept(&mut self, token: Token, next: impl Fn(Rank) -> u32) {
+        let Some(launcher) = self.all.get_mut(&token) else { return };
+        for (rank, told) in &mut launcher.ranks {
+            *told = next(*rank).max(*told);
+        }
+        let (ranks, attempts) = launcher.ranks.iter().map(|(rank, told)| (*rank, *told)).unzip();
+        launcher.link.send_message(&LauncherNews::Accepted { ranks, attempts });
+    }
+
+    /// A launcher starts this rank no more: others begin with this attempt at the least.
+    pub(super) fn leave(&mut self, launcher: u64, rank: Rank, attempt: u32) {
+        let least = self.left.entry(rank).or_default().entry(launcher).or_default();
         *least = attempt.max(*least);
     }
 
-    /// The attempt that who starts this rank next begins with at the least.
-    pub(super) fn least_attempt(&self, rank: Rank) -> u32 {
-        self.begins.get(&rank).copied().unwrap_or_default()
+    /// The attempt that this launcher begins this rank with at the least.
+    pub(super) fn least_attempt(&self, launcher: u64, rank: Rank) -> u32 {
+        let others = self.left.get(&rank).into_iter().flatten().filter(|(other, _)| **other != launcher);
+        others.map(|(_, least)| *least).max().unwrap_or_default()
+    }
+
+    /// The launcher of these is out of reach, and may come back.
+    pub(super) fn are_away(&mut self, ranks: impl IntoIterator<Item = Rank>) {
+        self.away.extend(ranks);
+    }
+
+    /// What launchers had that may come back.
+    pub(super) fn away(&self) -> &BTreeSet<Rank> {
+        &self.away
     }
 
     /// The ranks that other launchers start.
     pub(super) fn ranks_of_others(&self, number: u64) -> BTreeSet<Rank> {
         let others = self.all.values().filter(|launcher| launcher.number.is_some_and(|own| own != number));
-        others.flat_map(|launcher| launcher.ranks.iter().copied()).collect()
+        others.flat_map(|launcher| launcher.ranks.keys().copied()).collect()
+    }
+
+    /// The number of a launcher, once it has said which ranks it starts.
+    pub(super) fn number(&self, token: Token) -> Option<u64> {
+        self.all.get(&token)?.number
     }
 
     /// How often this rank is started again after a death, if a launcher has said so.
     pub(super) fn restarts(&self, rank: Rank) -> Option<u32> {
-        self.all.values().find(|launcher| launcher.ranks.contains(&rank)).map(|launcher| launcher.restarts)
-    }
-
-    /// Whether what it says of its processes is heard: a process of another launcher may have the name of one that
-    /// a launcher has started again before it heard that it is superseded.
-    pub(super) fn is_heard(&self, token: Token) -> bool {
-        self.all.get(&token).is_some_and(|launcher| !launcher.is_superseded)
+        self.all.values().find(|launcher| launcher.ranks.contains_key(&rank)).map(|launcher| launcher.restarts)
     }
 
     /// Whether it is known to start this rank.
     pub(super) fn starts(&self, token: Token, rank: Rank) -> bool {
-        self.all.get(&token).is_some_and(|launcher| launcher.ranks.contains(&rank))
+        self.all.get(&token).is_some_and(|launcher| launcher.ranks.contains_key(&rank))
     }
 }

@@ -180,7 +180,6 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, limit: &Limit, tell: &Sender<
                 LauncherNews::Accepted { ranks, attempts } => {
                     let numbers: BTreeMap<u32, u32> = ranks.into_iter().map(|rank| rank.0).zip(attempts).collect();
                     match &heard.attempts {
-                        // Of those that were started here a later link says nothing new.
                         Some(_) => Some(LauncherEvent::Numbered(numbers)),
                         None => {
                             heard.attempts = Some(numbers);

@@ -216,11 +216,25 @@ impl Run<'_> {
         self.after(ASK, Due::AskForNumbers);
     }
 
+    /// Another launcher has started this rank meanwhile: an attempt before that is refused.
+    fn begin_no_earlier(&mut self, number: u32, attempt: u32) {
+        // Who has started this launcher counts them, if one has.
+        if self.options.order().is_some() {
+            return;
+        }
+        let next = self.first_attempt(number) + self.restarts.of(number) + 1;
+        if let Some(first) = self.attempts.get_mut(&number) {
+            *first += attempt.saturating_sub(next);
+        }
+    }
+
     /// The tracker has given them.
     pub(super) fn numbered(&mut self, numbers: BTreeMap<u32, u32>) {
         for (number, attempt) in numbers {
             let is_going_on = self.ending.is_none() && self.parting.is_none();
-            if is_going_on && self.unnumbered() > 0 && !self.ranks.contains_key(&number) {
+            if self.ranks.contains_key(&number) {
+                self.begin_no_earlier(number, attempt);
+            } else if is_going_on && self.unnumbered() > 0 {
                 self.attempts.insert(number, attempt);
                 self.start(number, attempt);
             }

@@ -383,6 +383,16 @@ impl Tracker {
         self.slots.get(rank.0 as usize).filter(|slot| slot.was_here).map(|slot| slot.attempt)
     }
 
+    /// The host of the process that this number's newest try is, if that is there.
+    pub fn host_of_newest(&self, rank: Rank) -> Option<&str> {
+        let newest = self.newest_attempt(rank)?;
+        let agent = match self.gives_ranks() {
+            true => self.standings.tasks.get(&Task(rank.0)).filter(|its| its.attempt == newest)?.agent,
+            false => self.slot(rank).filter(|slot| slot.state != RankSlotState::Vacant)?.agent,
+        };
+        self.agents.get(&agent).map(|agent| agent.host.as_str())
+    }
+
     /// Whether the end was reached, or the job has failed.
     pub fn is_over(&self) -> bool {
         self.over.is_some()

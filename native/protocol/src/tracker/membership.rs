@@ -409,6 +409,12 @@ impl Tracker {
         let unplanned =
             || self.slots.iter().enumerate().filter(|(_, slot)| slot.position().is_none() && !self.knew_the_end(slot));
         let is_late = |slot: &RankSlot| now.since(slot.waits_since) >= limit;
+        // Only tasks that stand by are left, and none knows the model.
+        let all_have_gone = || self.some_stand_by() && self.slots.iter().all(|s| self.knew_the_end(s) && is_late(s));
+        if !unplanned().any(|(_, slot)| is_late(slot)) && !all_have_gone() {
+            // That is cheap to say, and this is asked at every input.
+            return;
+        }
         let vacant = || unplanned().filter(|(_, slot)| slot.state == RankSlotState::Vacant);
         let is_told = |(rank, slot): &(usize, &RankSlot)| {
             now.since(slot.waits_since) < TOLD_TIMES * limit && self.is_told(Rank(*rank as u32))
@@ -417,8 +423,6 @@ impl Tracker {
             // They are there, and so is nothing missing that the others wait for.
             return;
         }
-        // Only tasks that stand by are left, and none knows the model.
-        let all_have_gone = || self.some_stand_by() && self.slots.iter().all(|s| self.knew_the_end(s) && is_late(s));
         if !unplanned().any(|one| is_late(one.1) && !is_told(&one)) && !all_have_gone() {
             return;
         }

@@ -88,6 +88,38 @@ mod tests {
         assert_eq!(given(&[open(0, false), open(1, false)], &[3, 1], &[]), [(1, 1, false)]);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn what_is_given_is_what_the_rules_say_one_after_the_other(
+            open_ranks in proptest::collection::btree_map(0..8u32, proptest::bool::ANY, 0..8),
+            standing_by in proptest::sample::subsequence((0..10u32).collect::<Vec<_>>(), 0..10),
+            order in 0..10usize,
+            have_ranks in proptest::collection::btree_set(0..10u32, 0..5),
+        ) {
+            let mut standing_by = standing_by;
+            let middle = order % standing_by.len().max(1);
+            standing_by.rotate_left(middle);
+            let (mut free, mut expected, mut left) = (standing_by.clone(), Vec::new(), Vec::new());
+            for (rank, is_left) in &open_ranks {
+                if free.contains(rank) {
+                    free.retain(|task| task != rank);
+                    expected.push((*rank, *rank, false));
+                } else {
+                    left.push((*rank, *is_left));
+                }
+            }
+            for (rank, is_left) in left {
+                let has_another = have_ranks.contains(&rank) || expected.iter().any(|(_, task, _)| *task == rank);
+                if (is_left || has_another) && !free.is_empty() {
+                    expected.push((rank, free.remove(0), true));
+                }
+            }
+            let open: Vec<OpenRank> = open_ranks.iter().map(|(rank, is_left)| open(*rank, *is_left)).collect();
+            let have_ranks: Vec<u32> = have_ranks.into_iter().collect();
+            proptest::prop_assert_eq!(given(&open, &standing_by, &have_ranks), expected);
+        }
+    }
+
     #[test]
     fn a_rank_that_was_lost_gets_the_spare_that_stood_by_for_longest() {
         assert_eq!(given(&[open(1, true)], &[4, 3], &[0]), [(1, 4, true)]);

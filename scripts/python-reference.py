@@ -7,6 +7,7 @@ import ast
 import inspect
 import pathlib
 import re
+import textwrap
 import subprocess
 import sys
 
@@ -108,9 +109,9 @@ def prose(text):
     blocks = []
     for block in re.split(r"\n\n+", text):
         if block.startswith("    ") and blocks and blocks[-1].startswith("```"):
-            blocks[-1] = blocks[-1][: -len("\n```")] + "\n\n" + inspect.cleandoc(block) + "\n```"
+            blocks[-1] = blocks[-1][: -len("\n```")] + "\n\n" + textwrap.dedent(block) + "\n```"
         elif block.startswith("    "):
-            blocks.append(f"```python\n{inspect.cleandoc(block)}\n```")
+            blocks.append(f"```python\n{textwrap.dedent(block)}\n```")
         else:
             blocks.append(block)
     return "\n\n".join(blocks) + "\n"

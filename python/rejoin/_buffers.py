@@ -1,6 +1,6 @@
 """What a PyTorch module keeps beside its parameters, which each rank computes from its own samples."""
 
-from typing import Any, Iterable
+from typing import Any, Iterable, List
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from ._communicator import Communicator
 
 
 def share(ranks: Communicator, values: Iterable[Any]) -> None:
-    """The buffers of those values that are modules become rank 0's, by one broadcast; without buffers nothing
-    happens. At all ranks at the same point."""
-    buffers = [buffer for value in values if hasattr(value, "named_buffers") for buffer in value.buffers()]
+    """The buffers of those values that are modules, as far as they are in its state, become rank 0's, by one broadcast;
+    without buffers nothing happens. At all ranks at the same point."""
+    buffers = [buffer for value in values if hasattr(value, "named_buffers") for buffer in _kept(value)]
     if not buffers:
         return
     import torch
@@ -23,3 +23,9 @@ def share(ranks: Communicator, values: Iterable[Any]) -> None:
         for buffer, part in zip(buffers, parts):
             # A copy begins where the elements' type wants it to.
             buffer.copy_(part.clone().view(buffer.dtype).reshape(buffer.shape))
+
+
+def _kept(module: Any) -> List[Any]:
+    """Others may be of another size at each rank, and aren't restored."""
+    kept = module.state_dict(keep_vars=True)
+    return [buffer for name, buffer in module.named_buffers() if name in kept and buffer.numel() > 0]

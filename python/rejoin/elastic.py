@@ -90,7 +90,7 @@ class State:
 
     def _put(self, encoded: bytes) -> None:
         values: Dict[str, Any] = pickle.loads(encoded)
-        if sorted(values) != sorted(self._names):
+        if not set(values) <= set(self._names):
             seen = f"the job's state has the values {sorted(values)}, and this rank's {sorted(self._names)}"
             text = f"{seen}; keep the same values at all ranks and in each run of a job"
             self.ranks.abandon(Code.INCOMPATIBLE, text)
@@ -106,7 +106,7 @@ class State:
         """Calls these, with the newest commit restored, each time that the function begins again in
         this process, and where it begins in another world than that which made the newest commit: so
         a process that comes calls them as those do that stay. What they change has to follow from
-        the state and the world."""
+        the state and the world, and they make no collective calls."""
         self._callbacks.extend(callbacks)
 
     def _of_rank_0(self) -> bytes:

@@ -127,7 +127,9 @@ def DistributedOptimizer(
     ``named_parameters`` are for errors' texts. ``compression`` is one of :class:`Compression`.
     ``ranks`` is whose gradients they are, if it isn't this process's communicator of :func:`init`
     or :func:`rejoin.elastic.run`. Before ``step()`` gradients are this rank's: norms by which they
-    are clipped are, too. Raises ``BAD_ARGUMENT`` for an optimizer that is distributed already or
+    are clipped are, too. ``GradScaler``, which leaves a rank's step out where its own gradients
+    overflow, doesn't go together with it. The optimizer's ``state_dict`` and copies of it are as
+    ever; it can't be pickled as a whole. Raises ``BAD_ARGUMENT`` for an optimizer that is distributed already or
     has a learning rate scheduler, which has to be made after; ``step`` does for a closure, for
     sparse gradients, and for elements other than float16, bfloat16, float32 and float64; and as
     :meth:`rejoin.Communicator.allreduce`, gradients being as they were then.

@@ -50,13 +50,15 @@ public interface Discovery {
     }
   }
 
-  private static String listing(Discovery discovery) {
+  private static String listing(Discovery discovery) throws InterruptedException {
     try {
       StringBuilder listing = new StringBuilder();
       discovery
           .slots()
           .forEach((host, slots) -> listing.append(host).append(':').append(slots).append('\n'));
       return listing.toString();
+    } catch (InterruptedException interrupted) {
+      throw interrupted;
     } catch (Exception failure) {
       return "! " + failure.toString().replaceAll("\\s+", " ") + "\n";
     }

@@ -172,7 +172,7 @@ public final class State {
    * Calls this, with the newest commit restored, each time that the program begins again in this
    * process, and where it begins in another world than that which made the newest commit: so a
    * process that comes calls it as those do that stay. What it changes has to follow from the state
-   * and the world.
+   * and the world, and it makes no collective calls.
    *
    * @return this
    */

@@ -158,10 +158,11 @@ struct RunArguments {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
     )]
     max: Option<u32>,
-    /// With --min: a program that prints the slots there are, as `HOST` or `HOST:SLOTS`, a line each; `localhost` is
-    /// this machine, others are reached by ssh. It is asked every second. `-`: such lines come on standard input, and
-    /// an empty one ends each listing. Processes are started as slots come, and ended (SIGTERM, then SIGKILL) as they
-    /// go.
+    /// With --min: a program that prints the slots there are, as `HOST` or `HOST:SLOTS`, a line
+    /// each; `localhost` is this machine, others are reached by ssh. It is asked every second. `-`:
+    /// such lines come on standard input, and an empty one ends each listing; `! WHY` says that
+    /// there is none. Processes are started as slots come, and ended (SIGTERM, then SIGKILL) as
+    /// they go.
     #[arg(long, requires = "min", conflicts_with = "hosts", value_name = "PROGRAM")]
     discovery: Option<Discovery>,
     /// With --discovery: the slots of a host that it names without a number.

@@ -25,13 +25,20 @@ where
 {
     let mut child = launcher.stdin(Stdio::piped()).spawn()?;
     let listener = child.stdin.take();
-    std::thread::Builder::new().name("rejoin-slots".into()).spawn(move || {
+    let told = std::thread::Builder::new().name("rejoin-slots".into()).spawn(move || {
         let Some(mut listener) = listener else { return };
         while tell(&mut listener, slots()).is_ok() {
             std::thread::sleep(EVERY);
         }
-    })?;
-    Ok(child)
+    });
+    match told {
+        Ok(_) => Ok(child),
+        Err(cause) => {
+            child.kill()?;
+            child.wait()?;
+            Err(cause)
+        }
+    }
 }
 
 /// An empty line ends a listing.

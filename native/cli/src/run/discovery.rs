@@ -58,21 +58,30 @@ fn watch_program(script: &Path, slots_per_host: u32, tell: Sender<LauncherEvent>
 
 /// Tells of the listings in a text, as they come, while that is asked for; and of the text's end.
 fn read(mut text: impl BufRead, slots_per_host: u32, tell: impl Fn(Result<Listing, String>) -> bool) {
-    let mut listing = Vec::new();
+    let (mut listing, mut is_too_long, mut begins_line) = (Vec::new(), false, true);
     let end = loop {
         let begin = listing.len();
-        let most = MOST_BYTES - begin as u64;
-        match text.by_ref().take(most).read_until(b'\n', &mut listing) {
+        match text.by_ref().take(MOST_BYTES - begin as u64).read_until(b'\n', &mut listing) {
             Err(cause) => break format!("its standard input can't be read: {cause}"),
-            Ok(_) if listing.len() as u64 == MOST_BYTES => break format!("a listing has {MOST_BYTES} bytes or more"),
             Ok(0) => break "its standard input has ended".into(),
-            Ok(_) if listing[begin..].trim_ascii().is_empty() => {
-                if !tell(parse(&String::from_utf8_lossy(&listing), slots_per_host)) {
-                    return;
-                }
-                listing.clear();
-            }
             Ok(_) => {}
+        }
+        let is_over = begins_line && listing[begin..].trim_ascii().is_empty();
+        begins_line = listing.ends_with(b"\n");
+        let goes_on = match (is_over, is_too_long) {
+            (true, true) => true,
+            (true, false) => tell(parse(&String::from_utf8_lossy(&listing), slots_per_host)),
+            (false, false) if listing.len() as u64 == MOST_BYTES => {
+                tell(Err(format!("a listing has {MOST_BYTES} bytes or more")))
+            }
+            (false, _) => true,
+        };
+        if !goes_on {
+            return;
+        }
+        if is_over || listing.len() as u64 == MOST_BYTES {
+            is_too_long = !is_over;
+            listing.clear();
         }
     };
     tell(Err(end));
@@ -199,10 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_without_end_is_refused_and_nothing_is_read_after_it() {
-        let told = read_from(std::io::BufReader::new(std::io::repeat(b'a')));
-        assert_eq!(told.len(), 1);
-        assert!(told[0].as_ref().is_err_and(|text| text.contains("65536 bytes or more")), "{told:?}");
+    fn a_listing_that_is_too_long_is_refused_once_and_the_next_one_is_read() {
+        let end = Err("its standard input has ended".to_string());
+        for length in [64 << 10, (64 << 10) - 1, 200_000] {
+            // Also where the line is cut just before its end.
+            let told = read_from(format!("{}\nlocalhost\n\nlocalhost:2\n\n", "a".repeat(length)).as_bytes());
+            assert_eq!(told.len(), 3, "{told:?}");
+            assert!(told[0].as_ref().is_err_and(|text| text.contains("65536 bytes or more")), "{told:?}");
+            assert_eq!(told[1..], [Ok(vec![("localhost".to_string(), 2)]), end.clone()]);
+        }
     }
 
     #[test]

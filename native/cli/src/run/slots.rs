@@ -1,5 +1,5 @@
-//! How many processes of a run there may be at a time, where that changes: a pure function of how
-//! many slots are listed and of the processes that were given up.
+//! Slots: who lists them, and how many processes of a run there may be at a time, where that changes: a pure function
+//! of how many are listed and of the processes that were given up.
 
 use std::ffi::OsString;
 use std::fmt;

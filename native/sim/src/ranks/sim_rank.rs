@@ -301,9 +301,7 @@ impl SimRank {
             return self.broken(error);
         }
         check_model(self.peers.own.rank, job, job.program.end(), model, out);
-        if model != self.model {
-            self.makes(model);
-        }
+        self.makes(model);
         self.finished = true;
         Came::Finish(model)
     }
@@ -323,7 +321,7 @@ impl SimRank {
     }
 
     fn makes(&mut self, model: u64) {
-        let Some(job) = &self.job else { return };
+        let Some(job) = self.job.as_ref().filter(|_| model != self.model) else { return };
         let dealers = if job.program.deals(self.version) { job.program.world } else { 0 };
         self.made = Some((self.model, model, dealers));
     }

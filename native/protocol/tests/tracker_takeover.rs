@@ -7,6 +7,7 @@ use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, 
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::view::SlotState;
 use support::takeover::{address, comes_back, former, second_life};
 use support::*;
 
@@ -431,6 +432,22 @@ fn an_agent_with_an_old_view_does_not_decide_before_those_with_newer_ones_are_th
     comes_back(&mut desk, 3, &former(2, &[None::<u32>], &[]), Vec::new());
     let outputs = comes_back(&mut desk, 1, &former(4, &[Some(1)], &[]), vec![stands(0, 1, at(3))]);
     assert!(fenced(&outputs, 1).is_empty() && !views(&outputs, 1).is_empty(), "{outputs:?}");
+}
+
+#[test]
+fn a_rank_that_was_lost_before_and_is_back_does_not_keep_its_next_start_from_its_place() {
+    let mut desk = second_life(2);
+    // Rank 1 was started again at agent 3 when agent 2 was out of reach.
+    let mut view = former(5, &[Some(0), Some(1)], &[]);
+    view.slots[1].state = SlotState::Alive { agent: AgentId(3) };
+    view.agents = vec![address(1), address(3)];
+    comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
+    let outputs = comes_back(&mut desk, 2, &former(4, &[Some(0), Some(0)], &[]), vec![stands(1, 0, at(2))]);
+    assert!(views(&outputs, 1).is_empty(), "its next start is waited for: {outputs:?}");
+    let outputs = comes_back(&mut desk, 3, &view, vec![stands(1, 1, at(3))]);
+    let (incarnation, _) = views(&outputs, 1)[0].alive(Rank(1)).expect("it is there");
+    assert_eq!(incarnation.number, 1);
+    assert!(fenced(&outputs, 3).is_empty() && lost(&outputs).is_empty(), "{outputs:?}");
 }
 
 #[test]

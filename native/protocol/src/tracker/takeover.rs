@@ -135,7 +135,11 @@ impl Tracker {
                 // Its next attempt is there: the one before has ended.
                 || takeover.joins.iter().any(|(_, joining, ..)| joining.0 as usize == rank)
         };
-        let is_whole = self.slots.iter().all(|slot| slot.state != RankSlotState::Vacant);
+        // One that was lost under the former life may be back, and the one after it not yet.
+        let newest = |rank: usize| takeover.newest.as_ref().and_then(|view| view.slots.get(rank)?.incarnation);
+        let is_there =
+            |(rank, slot): (usize, &RankSlot)| slot.state != RankSlotState::Vacant && slot.incarnation >= newest(rank);
+        let is_whole = self.slots.iter().enumerate().all(is_there);
         let all_there = takeover.newest.as_ref().is_some_and(|view| {
             let is_expected = |rank: usize| view.slots.get(rank).is_some_and(|slot| slot.state != SlotState::Vacant);
             let mut expected = self.slots.iter().enumerate().filter(|(rank, _)| is_expected(*rank));

@@ -193,7 +193,7 @@ struct RunArguments {
     /// ends with an error then.
     #[arg(long, requires = "min")]
     own_may_be_lost: bool,
-    /// With --hosts or --discovery: exclude a host after so many processes have failed there, or
+    /// With --hosts, --discovery or --slots: exclude a host after so many processes have failed there, or
     /// couldn't be started. No more are started there then; those that are there go on.
     #[arg(long, value_name = "FAILURES", value_parser = clap::value_parser!(u32).range(1..))]
     failures_per_host: Option<u32>,
@@ -501,9 +501,10 @@ fn start(arguments: RunArguments) -> ExitCode {
         None => joining(&arguments),
     };
     if let Some(failures) = arguments.failures_per_host {
-        if arguments.hosts.is_none() && arguments.discovery.is_none() {
+        if arguments.hosts.is_none() && arguments.discovery.is_none() && arguments.slots.is_none() {
             refuse(format!(
-                "--failures-per-host {failures}: hosts are named by --hosts or --discovery, which are not given"
+                "--failures-per-host {failures}: hosts are named by --hosts or --discovery, or this one brings --slots; \
+                 give one of these"
             ));
         }
     }

@@ -253,6 +253,44 @@ fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_
 }
 
 #[test]
+fn slots_on_which_processes_fail_again_and_again_are_excluded_for_a_while_and_the_world_grows_when_all_is_well() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "2", "--max", "3", "--resize-interval", "100ms"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let mut a = job.slots("a", "2", &["2", "3"]);
+    a.printed("reached 1", 2);
+    let (join, is_well, program) = (job.path("join"), job.path("well"), example("elastic"));
+    let script = format!("[ -e {is_well} ] || exit 3; exec \"$0\" \"$@\"");
+    let run = ["run", "--join", &join, "--slots", "1", "--host", "b", "--timeout", "50s", "--restart"];
+    let limits = ["--restarts", "1000", "--failures-per-host", "2", "--exclude-cooldown", "200ms,500ms", "--"];
+    let mut b = job.start("b", &[&run[..], &limits, &["sh", "-c", &script, &program, "2", "3"]].concat());
+    until("it is excluded twice", || b.text("err").matches(" is excluded for 0.").count() > 1);
+    std::fs::write(is_well, "").expect("room for a file");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(worlds(&[&a]), [2, 3]);
+    assert_eq!(format!("{}{}", a.out, b.out).matches("digest ").count(), 3);
+    b.says("2 processes have failed there (--failures-per-host)").says(" is used again");
+    tracker.ended().ended(0);
+}
+
+#[test]
+fn a_launcher_whose_slots_are_excluded_for_good_ends_and_says_so_and_another_ones_are_used() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "2", "--max", "3", "--resize-interval", "100ms"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let mut a = job.slots("a", "2", &["2", "3"]);
+    a.printed("reached 1", 2);
+    let run = ["run", "--join", &job.path("join"), "--slots", "1", "--host", "b", "--timeout", "50s", "--restart"];
+    let mut b = job.start("b", &[&run[..], &["--failures-per-host", "2", "--", "sh", "-c", "exit 3"]].concat());
+    b.ended().ended(3).says(" is excluded for good: 2 processes have failed there").says("no host is left");
+    let mut c = job.slots("c", "1", &["2", "3"]);
+    let (a, c) = (a.ended().ended(0), c.ended().ended(0));
+    digest(&[&a, &c]);
+    assert_eq!(worlds(&[&a]), [2, 3]);
+    tracker.ended().ended(0);
+}
+
+#[test]
 fn a_launcher_that_is_told_to_end_and_hears_of_the_jobs_end_first_starts_nothing_again_and_ends_by_its_signal() {
     let job = Job::new();
     let (mut tracker, mut a, mut b) = second_of_two_told_to_end(&job);

@@ -427,6 +427,7 @@ fn what_cannot_be_is_refused_before_any_process_starts() {
         (&["-n", "4", "--min", "2", "--max", "8"], "have to be named by a program (--discovery)"),
         (&["-n", "4", "--max", "4"], "--min <RANKS>"),
         (&["-n", "4", "--discovery", "/bin/true"], "--min <RANKS>"),
+        (&["-n", "4", "--failures-per-host", "2"], "or this one brings --slots; give one of these"),
     ] {
         refused(options, 2).says(text);
     }

@@ -503,8 +503,8 @@ fn start(arguments: RunArguments) -> ExitCode {
     if let Some(failures) = arguments.failures_per_host {
         if arguments.hosts.is_none() && arguments.discovery.is_none() && arguments.slots.is_none() {
             refuse(format!(
-                "--failures-per-host {failures}: hosts are named by --hosts or --discovery, or this one brings --slots; \
-                 give one of these"
+                "--failures-per-host {failures}: hosts are named by --hosts or --discovery, or this one brings \
+                 --slots; give one of these"
             ));
         }
     }

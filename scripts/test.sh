@@ -119,14 +119,16 @@ if [ "$long" = long ]; then
   scripts/test-python.sh spark.test_examples >"$reports/pysparkexamples.log" 2>&1 || failed=1
   PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel spark.test_run.OnACluster \
     >"$reports/pysparkreuse.log" 2>&1 || failed=1
-  SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster spark.test_secret \
+  SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run spark.test_secret \
     spark.test_progress spark.test_standalone >"$reports/pyspark41.log" 2>&1 || failed=1
+  SPARK_SET=spark41 PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel \
+    spark.test_run.OnACluster >"$reports/pysparkreuse41.log" 2>&1 || failed=1
   for set in spark35 spark41; do
     SPARK_SET=$set scripts/test-python.sh spark.test_faults >"$reports/pyfaults-$set.log" 2>&1 || failed=1
   done
   # Those that are skipped say why.
   grep -hE '^(FAIL|ERROR):|^expected|skipped' \
-    "$reports"/py{wheel,wheel41,spark,notice,sparkmlflow,sparkconnect,sparkexamples,sparkreuse,spark41,faults-spark35,faults-spark41}.log
+    "$reports"/py{wheel,wheel41,spark,notice,sparkmlflow,sparkconnect,sparkexamples,sparkreuse,spark41,sparkreuse41,faults-spark35,faults-spark41}.log
   # With the library for aarch64, too, whose symbols are read; no test runs it.
   rustup target add aarch64-unknown-linux-gnu >"$reports/aarch64.log" 2>&1 || failed=1
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" -Pmachines=x86_64,aarch64 publishToMavenLocal \

@@ -542,7 +542,7 @@ rejoin_status rejoin_finish(rejoin_communicator *communicator, const void *model
 /* ---------------------------------------------------------------- ranks that train with XGBoost */
 
 /*
- * XGBoost (3.1 to 3.4) is carried unmodified: its own communicator connects to this process, its
+ * XGBoost (3.0 to 3.4) is carried unmodified: its own communicator connects to this process, its
  * collectives go from there. A rank that comes back is given a checkpoint and all that it missed of
  * what XGBoost received. The model has the bytes of XGBoost's own tracker.
  *

@@ -119,7 +119,10 @@ class AWheel(Installed):
                 *(("xgboost", name) for name in ("scikit-learn", "xgboost")),
             ],
         )
-        self.assertTrue(all("<" in limits and ">=" in limits for _, limits, extra in stated if extra), stated)
+        self.assertTrue(all("<" in limits and ">=" in limits for _, limits, _ in stated), stated)
+
+    def test_it_has_types_for_checkers(self):
+        self.assertTrue((self.installed / "py.typed").exists())
 
 
 def on_python(minor):

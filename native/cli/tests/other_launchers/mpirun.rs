@@ -40,7 +40,10 @@ fn an_mpirun_on_two_hosts_sees_no_death_of_a_rank_on_either() {
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let agent = hosts.client();
+    // Its daemons would find each other by any interface, also by those of hosts that other tests make and take down.
+    let interface = ["--mca", "oob_tcp_if_include", "lo"];
     let options = ["--host", "127.0.0.2:2,127.0.0.3:2", "--mca", "plm_rsh_agent", &agent, "-n", "4"];
+    let options = [&interface[..], &options].concat();
     let mut all = by_mpirun(&job, "all", &options, &["--rank", "auto"]);
     job.is_under_way("tracker");
     for rank in [0, 3] {

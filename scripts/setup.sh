@@ -41,6 +41,8 @@ if [ "${1:-}" = tests ]; then
   # started.
   there() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
   there mpirun || missing+=(openmpi-bin)
+  # Network namespaces as hosts.
+  there ip || missing+=(iproute2)
   if ! there sshd; then
     missing+=(openssh-server openssh-client)
     services+=(ssh)

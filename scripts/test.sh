@@ -117,6 +117,8 @@ if [ "$long" = long ]; then
   scripts/test-python.sh spark.test_mlflow >"$reports/pysparkmlflow.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_connect >"$reports/pysparkconnect.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_examples >"$reports/pysparkexamples.log" 2>&1 || failed=1
+  # With the PyTorch that these have fetched.
+  scripts/test-python.sh test_torch test_elastic >"$reports/pytorch.log" 2>&1 || failed=1
   PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel spark.test_run.OnACluster \
     >"$reports/pysparkreuse.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run spark.test_secret \
@@ -128,7 +130,7 @@ if [ "$long" = long ]; then
   done
   # Those that are skipped say why.
   grep -hE '^(FAIL|ERROR):|^expected|skipped' \
-    "$reports"/py{wheel,wheel41,spark,notice,sparkmlflow,sparkconnect,sparkexamples,sparkreuse,spark41,sparkreuse41,faults-spark35,faults-spark41}.log
+    "$reports"/py{wheel,wheel41,torch,spark,notice,sparkmlflow,sparkconnect,sparkexamples,sparkreuse,spark41,sparkreuse41,faults-spark35,faults-spark41}.log
   # With the library for aarch64, too, whose symbols are read; no test runs it.
   rustup target add aarch64-unknown-linux-gnu >"$reports/aarch64.log" 2>&1 || failed=1
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" -Pmachines=x86_64,aarch64 publishToMavenLocal \

@@ -1,12 +1,16 @@
 """`rejoin.elastic` under `rejoin run`: whatever comes and goes, each sample is in the model once in each epoch."""
 
 import importlib.util
+import itertools
 import pathlib
+import random
 import re
 import sys
 import tempfile
+import types
 import unittest
 
+import numpy as np
 from launching import ROOT, Launched
 
 from rejoin import elastic
@@ -132,6 +136,40 @@ RARE = """
     print("seen", sorted(set(state.seen.ravel().tolist())), "rates", sorted(set(np.round(state.rates, 6).tolist())))
     print("done again", len(dealt) > len(state.rates), "rescaled", rescaled, flush=True)
     """
+
+
+class Sampler(unittest.TestCase):
+    def test_each_sample_is_committed_once_in_each_epoch_whatever_comes_and_goes(self):
+        for seed in range(300):
+            draw = random.Random(seed)
+            size, batch, epochs = draw.randint(1, 60), draw.randint(1, 8), draw.randint(1, 3)
+
+            def made():
+                return elastic.ElasticSampler(size, seed=seed, shuffle=seed % 2 == 0)
+
+            committed, kept = np.zeros((epochs, size), int), made().state_dict()
+            while kept["epoch"] < epochs:
+                samplers = [made() for _ in range(draw.randint(1, 5))]
+                for sampler in samplers:
+                    sampler.load_state_dict(kept)
+                steps, seen = draw.randint(0, 40), np.zeros((epochs, size), int)
+                while steps > 0 and samplers[0].epoch < epochs:
+                    epoch = samplers[0].epoch
+                    places = [types.SimpleNamespace(rank=rank, world=len(samplers)) for rank in range(len(samplers))]
+                    dealt = [sampler.batches(place, batch) for sampler, place in zip(samplers, places)]
+                    for mine in itertools.zip_longest(*dealt):
+                        self.assertTrue(all(each is not None for each in mine), "all have as many batches")
+                        for each in mine:
+                            seen[epoch, each] += 1
+                        steps -= 1
+                        if draw.randrange(3) == 0 or samplers[0].epoch == epochs:
+                            kept = samplers[0].state_dict()
+                            self.assertTrue(all(sampler.state_dict() == kept for sampler in samplers))
+                            committed += seen
+                            seen[:] = 0
+                        if steps <= 0:
+                            break
+            self.assertTrue((committed == 1).all(), f"seed {seed}: {committed}")
 
 
 class Elastic(Launched):

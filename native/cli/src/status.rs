@@ -106,12 +106,15 @@ fn table(join: &JoinFile, status: &JobStatus) -> String {
     }
     for rank in &status.ranks {
         if let RankActivity::Missing { millis, because } = &rank.state {
-            let left = status.members_millis.saturating_sub(*millis);
-            text.push_str(&format!(
-                "rank {} is missing: {because}; the job ends in {} if it doesn't come\n",
-                rank.rank,
-                seconds(left)
-            ));
+            let left = seconds(status.members_millis.saturating_sub(*millis));
+            let then = match join.max {
+                None => format!("the job ends in {left} if it doesn't come"),
+                Some(_) => format!(
+                    "if no replacement comes, the others go on without it (--elastic-timeout); where they are too few, \
+                     the job ends in {left}"
+                ),
+            };
+            text.push_str(&format!("rank {} is missing: {because}; {then}\n", rank.rank));
         }
     }
     text

@@ -240,6 +240,87 @@ fn second_of_two_told_to_end(job: &Job) -> (Started, Started, Started) {
 }
 
 #[test]
+fn a_tracker_that_is_killed_while_a_host_is_gone_is_followed_by_one_that_waits_for_its_ranks() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("first");
+    b.kill();
+    until("both ranks are missing", || missing(&job) == 2);
+    first.kill();
+    let mut second = job.tracker("second", "127.0.0.1");
+    let mut c = job.host("c", "127.0.0.4", "2-3");
+    let (a, c) = (a.ended().ended(0), c.ended().ended(0));
+    assert!(!a.err.contains("died"), "the other host's ranks go on: {}", a.err);
+    assert_eq!(digest(&[&a, &c]), undisturbed());
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+/// How many ranks are missing, as the job's status says.
+fn missing(job: &Job) -> usize {
+    let status = finish(&mut rejoin(&["status", "--join", &job.path("join")]));
+    status.out.matches(" is missing: ").count()
+}
+
+/// An elastic job of three ranks on two hosts, of which the second one is killed, and its tracker after it, at the
+/// moment that this waits for: the next one shrinks the world, with the sums that are right for each.
+fn shrinks_under_the_next_tracker(timeout: &str, moment: impl FnOnce(&Job, &Started)) {
+    let job = Job::new();
+    let times = ["-n", "3", "--min", "2", "--max", "3", "--elastic-timeout", timeout];
+    let mut first = job.elastic_tracker("first", "127.0.0.1", &times);
+    let sizes = ["3", "2"];
+    let mut a = job.slots("a", "2", &sizes);
+    let mut b = job.slots("b", "1", &sizes);
+    a.printed("reached 1", 2);
+    let survivor = *job.processes(&a).last().expect("it has two");
+    // It can't say anything before the tracker is gone.
+    signal(survivor, "STOP");
+    b.kill();
+    moment(&job, &first);
+    first.kill();
+    let mut second = job.elastic_tracker("second", "127.0.0.1", &times);
+    signal(survivor, "CONT");
+    let a = a.ended().ended(0);
+    assert_eq!(worlds(&[&a]), [3, 2]);
+    assert!(!a.err.contains("died"), "those of the first host go on: {}", a.err);
+    second.ended().ended(0);
+}
+
+#[test]
+fn a_tracker_that_is_killed_while_a_rank_is_dead_is_followed_by_one_that_shrinks_the_world() {
+    shrinks_under_the_next_tracker("2s", |job, _| until("the rank is missing", || missing(job) == 1));
+}
+
+#[test]
+fn a_tracker_that_is_killed_in_the_middle_of_a_resize_is_followed_by_one_that_ends_it() {
+    let is_decided = |tracker: &Started| tracker.text("err").contains("the world of 3 ranks goes on as one of 2");
+    shrinks_under_the_next_tracker("300ms", |_, tracker| until("the world changes", || is_decided(tracker)));
+}
+
+#[test]
+fn the_status_of_an_elastic_job_says_that_the_others_go_on_without_a_rank_that_is_missing() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "1", "--max", "2", "--elastic-timeout", "55s"];
+    let mut tracker = job.elastic_tracker("tracker", "127.0.0.1", &times);
+    let (mut a, mut b) = (job.slots("a", "1", &["2", "1"]), job.slots("b", "1", &["2", "1"]));
+    a.printed("is rank", 1);
+    b.printed("is rank", 1);
+    b.kill();
+    let mut said = String::new();
+    until("a rank is missing", || {
+        said = finish(&mut rejoin(&["status", "--join", &job.path("join")])).ended(0).out;
+        said.contains(" is missing: ")
+    });
+    assert!(
+        said.contains("the others go on without it (--elastic-timeout); where they are too few, the job"),
+        "{said}"
+    );
+    signal(tracker.child.id(), "TERM");
+    tracker.ended();
+    a.ended();
+}
+
+#[test]
 fn a_world_grows_by_the_slots_of_a_launcher_that_comes_and_shrinks_at_once_when_it_is_told_to_end() {
     let job = Job::new();
     let (mut tracker, mut a, mut b) = second_of_two_told_to_end(&job);

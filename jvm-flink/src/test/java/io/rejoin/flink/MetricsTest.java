@@ -9,6 +9,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -26,6 +27,9 @@ class MetricsTest {
   private static final int ROWS = 9_000;
   private static final int BATCH = 100;
   private static final int VERSIONS = ROWS / RANKS / BATCH;
+
+  private static final Pattern HOLDS_A_CHECKPOINT =
+      Pattern.compile("\"Usage\".*\"checkpoint_bytes\":[1-9]");
 
   /** Counts batches; rank 1 fails once in the middle, after 50 ms. */
   private static final class FailsOnce implements TrainerFunction<Long, Long> {
@@ -86,7 +90,6 @@ class MetricsTest {
     for (String held : List.of("logBytes", "spilledBytes", "checkpointBytes")) {
       assertEquals(1, SeenMetrics.of(held).size(), held);
     }
-    assertTrue(SeenMetrics.of("checkpointBytes").get(0) > 0, "each process holds the model");
     assertEquals(List.of((long) VERSIONS), ofRanks("version"));
     assertEquals(List.of((long) ROWS), ofRanks("rows"));
     // The attempt that failed is seen beside the one that came after it.
@@ -97,6 +100,10 @@ class MetricsTest {
     assertTrue(
         log.get(0).contains("\"Began\":{\"world\":3,\"command\":[\"train FailsOnce, gang 1\"]"));
     assertTrue(log.get(log.size() - 1).contains("\"Over\":{\"status\":0"), log.get(log.size() - 1));
+    // Not by the metric: when the job is over what was held may have been given up already.
+    assertTrue(
+        log.stream().anyMatch(line -> HOLDS_A_CHECKPOINT.matcher(line).find()),
+        "each process holds the model");
     for (String event : List.of("RankLost\":{\"rank\":1", "Restored\":{\"rank\":1", "\"Spent\"")) {
       assertTrue(log.stream().anyMatch(line -> line.contains(event)), event);
     }

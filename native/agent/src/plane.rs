@@ -32,8 +32,8 @@ pub trait DataPlane: Send + Sync {
     fn attach(&self, agent: Arc<dyn AgentReports>);
     /// A new incarnation of a rank has its slot: what older ones had here is dropped, their workers are freed.
     fn join_accepted(&self, member: MemberId);
-    /// The incarnation starts: boot, then where the start says.
-    fn start(&self, member: MemberId, world: u32, start: &Start);
+    /// The incarnation starts: boot, then where the start says. `hosts` has the number of each rank's host.
+    fn start(&self, member: MemberId, hosts: &[usize], start: &Start);
     /// All other living ranks, after every change. Links to others are dropped by the plane.
     fn peers(&self, member: MemberId, peers: &[MemberId]);
     /// A link to a living peer stands: mutually proven, nonblocking, nothing sent yet. It replaces
@@ -111,13 +111,13 @@ impl Planes {
         }
     }
 
-    pub(crate) fn start(&self, member: MemberId, world: u32, start: &Start) {
+    pub(crate) fn start(&self, member: MemberId, hosts: &[usize], start: &Start) {
         let lanes = self.lanes(start.hooked);
         if let Some(plane) = self.collectives.as_ref().filter(|_| lanes.contains(&Lane::Collectives)) {
-            plane.start(member, world, start);
+            plane.start(member, hosts, start);
         }
         if let Some(plane) = &self.channels {
-            plane.start(member, world, start);
+            plane.start(member, hosts, start);
         }
     }
 

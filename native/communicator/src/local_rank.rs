@@ -24,6 +24,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub(super) struct LocalRank {
     pub(super) member: MemberId,
     pub(super) world: u32,
+    /// The number of each rank's host when it started, for as long as it has no plan.
+    pub(super) hosts: Vec<usize>,
     pub(super) lineage: Lineage,
     state: Mutex<LocalRankState>,
     /// The rank's thread waits in its poll when it has nothing to do.
@@ -50,7 +52,7 @@ pub(super) struct LocalRankState {
 impl LocalRank {
     pub(super) fn new(
         member: MemberId,
-        world: u32,
+        hosts: Vec<usize>,
         lineage: Lineage,
         version: Version,
         budget: Arc<Budget>,
@@ -69,7 +71,8 @@ impl LocalRank {
         };
         Ok(LocalRank {
             member,
-            world,
+            world: hosts.len() as u32,
+            hosts,
             lineage,
             state: Mutex::new(state),
             parker: Parker::default(),

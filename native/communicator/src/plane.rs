@@ -264,8 +264,8 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn start(&self, member: MemberId, world: u32, start: &Start) {
-        match LocalRank::new(member, world, start.lineage, start.version, self.budget.clone()) {
+    fn start(&self, member: MemberId, hosts: &[usize], start: &Start) {
+        match LocalRank::new(member, hosts.to_vec(), start.lineage, start.version, self.budget.clone()) {
             Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
             // The rank finds no local rank after its join, which it learns then; its peers see it leave.
             Err(error) => log::error!("rank {}: {error}", member.rank),

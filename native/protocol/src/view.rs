@@ -74,6 +74,19 @@ impl View {
         self.slots.len() as u32
     }
 
+    /// The number of each rank's host. A rank that isn't there takes part in nothing, and counts as on the first one.
+    pub fn hosts(&self) -> Vec<usize> {
+        let mut names: Vec<&str> = Vec::new();
+        let number = |rank| {
+            let Some((_, at)) = self.alive(Rank(rank)) else { return 0 };
+            names.iter().position(|name| *name == at.host).unwrap_or_else(|| {
+                names.push(&at.host);
+                names.len() - 1
+            })
+        };
+        (0..self.world()).map(number).collect()
+    }
+
     /// The ranks that are not there.
     pub fn vacant(&self) -> Vec<Rank> {
         let vacant = self.slots.iter().enumerate().filter(|(_, slot)| slot.state == SlotState::Vacant);

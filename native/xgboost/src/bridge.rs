@@ -195,7 +195,8 @@ impl DataPlane for Bridge {
         self.command(Command::JoinAccepted(member));
     }
 
-    fn start(&self, member: MemberId, world: u32, start: &Start) {
+    fn start(&self, member: MemberId, hosts: &[usize], start: &Start) {
+        let world = hosts.len() as u32;
         let Start { lineage, version, hooked, .. } = *start;
         self.shared.holds.lock().entry(member).or_default().oldest = version;
         self.command(Command::Start { member, world, lineage, version, hooked });

@@ -268,11 +268,11 @@ impl Control {
         if id.incarnation.number > 0 {
             self.moment(id, Moment::Restored);
         }
-        let world = self.host.view().map(|view| view.world()).unwrap_or_default();
+        let hosts = self.host.view().map(|view| view.hosts()).unwrap_or_default();
         let bytes = start.checkpoint.as_ref().and_then(|checkpoint| self.shared.store.find(checkpoint));
         let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
         self.shared.progress(id, start.version, round);
-        self.planes.start(id, world, &start);
+        self.planes.start(id, &hosts, &start);
         log::info!("{} starts at version {} (round {round})", self.shared.prefix_of(rank), start.version);
         let joining = self.members.get_mut(&rank).filter(|m| m.attempt == attempt).and_then(|m| m.joining.take());
         if let Some(wait) = joining {
@@ -282,7 +282,7 @@ impl Control {
                     format!("rank {rank} was started at version {} whose bytes are not here", start.version),
                 )));
             } else {
-                wait.answer(Ok(Joined::Start { start, world, bytes }));
+                wait.answer(Ok(Joined::Start { start, world: hosts.len() as u32, bytes }));
             }
         }
     }

@@ -40,7 +40,7 @@ struct Idle {
 impl DataPlane for Idle {
     fn attach(&self, _: Arc<dyn AgentReports>) {}
     fn join_accepted(&self, _: MemberId) {}
-    fn start(&self, _: MemberId, _: u32, _: &Start) {}
+    fn start(&self, _: MemberId, _: &[usize], _: &Start) {}
     fn peers(&self, _: MemberId, _: &[MemberId]) {}
     fn link(&self, _: MemberId, _: MemberId, _: Link) {}
     fn free(&self, member: MemberId, _: Error) {

@@ -102,7 +102,7 @@ impl DataPlane for TestPlane {
         *self.reports.lock() = Some(agent);
     }
     fn join_accepted(&self, _: MemberId) {}
-    fn start(&self, _: MemberId, _: u32, _: &Start) {}
+    fn start(&self, _: MemberId, _: &[usize], _: &Start) {}
     fn peers(&self, _: MemberId, _: &[MemberId]) {}
     fn link(&self, member: MemberId, peer: MemberId, link: Link) {
         self.change(|remembered| {

@@ -108,14 +108,12 @@ impl Calls {
         self.local_rank.member.rank
     }
 
-    /// By the newest plan.
+    /// By the newest plan, which may come a moment later than the start.
     pub(super) fn placement(&self) -> Placement {
         let state = self.local_rank.lock();
         let hosts = state.participant.hosts();
-        match hosts.len() == self.world() as usize {
-            true => Placement::of(self.rank().0 as usize, hosts),
-            false => Placement::of(self.rank().0 as usize, &vec![0; self.world() as usize]),
-        }
+        let hosts = if hosts.is_empty() { &self.local_rank.hosts } else { hosts };
+        Placement::of(self.rank().0 as usize, hosts)
     }
 
     pub(super) fn world(&self) -> u32 {
@@ -273,4 +271,40 @@ pub(super) fn count(length: usize, element: Element) -> Result<u64, Error> {
 /// A call in which nothing is reduced.
 pub(super) fn moving(operation: Operation, element: &'static str, count: u64, root: Option<Rank>, site: Site) -> Call {
     Call { operation, element: element.into(), count, reduction: "".into(), root, site }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_agent::logs::{Budget, LogLimits};
+    use rejoin_agent::DataPlane;
+    use rejoin_protocol::host::Start;
+    use rejoin_protocol::ids::{Incarnation, Lineage, MemberId};
+
+    fn calls(plane: &Arc<CollectivePlane>, member: MemberId, hosts: &[usize]) -> Calls {
+        let (incarnation, lineage, version) = (member.incarnation, Lineage(0), Version(0));
+        let (checkpoint, own, former, local) = (None, None, None, None);
+        let start = Start { incarnation, lineage, version, checkpoint, own, former, local, hooked: false };
+        plane.start(member, hosts, &start);
+        let choices = Choices {
+            at_most: Duration::from_secs(1),
+            rank_profile: RankProfile::new(false),
+            log: CallLog::new(None),
+            repeats: false,
+        };
+        let local_rank = plane.local_rank(member).expect("it was started");
+        Calls::new(plane.clone(), local_rank, Memory::new(member, None), choices).expect("nobody else has its calls")
+    }
+
+    fn plane() -> Arc<CollectivePlane> {
+        Arc::new(CollectivePlane::new(Budget::new(LogLimits::default(), "a test's limits")))
+    }
+
+    #[test]
+    fn a_rank_knows_where_it_is_as_soon_as_it_has_started_and_before_a_plan_has_come() {
+        let member = MemberId { rank: Rank(3), incarnation: Incarnation::nth(0) };
+        let Placement { local_rank, local_size, cross_rank, cross_size } =
+            calls(&plane(), member, &[0, 0, 1, 1]).placement();
+        assert_eq!((local_rank, local_size, cross_rank, cross_size), (1, 2, 1, 2));
+    }
 }

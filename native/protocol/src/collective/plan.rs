@@ -87,24 +87,11 @@ impl RankPlan {
         let slots = (0..).map(Rank).zip(&view.slots);
         let vacant = slots.filter(|(_, slot)| slot.state == SlotState::Vacant).map(|(rank, _)| rank).collect();
         let (generation, lineage, observed) = (plan.generation, plan.lineage, all_observed);
-        RankPlan { generation, lineage, phases, segments, hosts: hosts(view), vacant, observed }
+        RankPlan { generation, lineage, phases, segments, hosts: view.hosts(), vacant, observed }
     }
 
     /// What all together have of a phase.
     pub fn phase(&self, phase: Phase) -> Option<&PhasePlan> {
         self.phases.iter().find(|known| known.phase == phase)
     }
-}
-
-/// The number of each rank's host. A rank that isn't there takes part in nothing, and counts as on the first one.
-fn hosts(view: &View) -> Vec<usize> {
-    let mut names: Vec<&str> = Vec::new();
-    let number = |rank| {
-        let Some((_, at)) = view.alive(Rank(rank)) else { return 0 };
-        names.iter().position(|name| *name == at.host).unwrap_or_else(|| {
-            names.push(&at.host);
-            names.len() - 1
-        })
-    };
-    (0..view.world()).map(number).collect()
 }

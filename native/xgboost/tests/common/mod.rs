@@ -215,7 +215,8 @@ impl World {
             local,
             hooked: false,
         };
-        DataPlane::start(&**bridge, MemberId { rank: Rank(rank), incarnation }, self.size(), &start);
+        let hosts = vec![0; self.size() as usize];
+        DataPlane::start(&**bridge, MemberId { rank: Rank(rank), incarnation }, &hosts, &start);
         self.update_peers();
         for peer in (0..self.size()).filter(|peer| *peer != rank) {
             if self.ranks[peer as usize].is_some() {

@@ -42,6 +42,9 @@ pub struct CollectivePlane {
     on_pressure: Option<Box<PressureCallback>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
+    /// In which rounds ranks of this process were sent back that haven't gone on yet. Which of them goes on as which
+    /// rank isn't known here; ranks of one job are in the same round, or in the next one.
+    sent_back: Mutex<Vec<u32>>,
 }
 
 /// Asks another holder to make room in the budget that is shared with it. Returns at once.
@@ -68,7 +71,18 @@ impl CollectivePlane {
             budget,
             on_pressure,
             spilling: Mutex::new(()),
+            sent_back: Mutex::default(),
         }
+    }
+
+    /// A rank of this process was sent back to an older version in this round.
+    pub(super) fn is_sent_back(&self, round: u32) {
+        self.sent_back.lock().push(round);
+    }
+
+    /// A rank begins: the round in which it was sent back before, if it was.
+    pub(super) fn goes_on(&self) -> Option<u32> {
+        self.sent_back.lock().pop()
     }
 
     /// Memory that a rank that is about to join shares with others of its host: its join says

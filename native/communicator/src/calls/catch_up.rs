@@ -9,6 +9,8 @@ pub(super) struct CatchUp {
     since: Instant,
     replayed_bytes: u64,
     rounds: Option<Rounds>,
+    /// The round that this process's rank was in when it was sent back.
+    sent_back_in: Option<u32>,
 }
 
 /// Where a rank that was started again is.
@@ -23,9 +25,10 @@ struct Rounds {
 }
 
 impl CatchUp {
-    /// Of an incarnation that begins; a rank's first one has nothing to catch up with.
-    pub(super) fn of(member: MemberId) -> Option<CatchUp> {
-        let catch_up = CatchUp { since: Instant::now(), replayed_bytes: 0, rounds: None };
+    /// Of an incarnation that begins; a rank's first one has nothing to catch up with. One that goes on after its
+    /// process was sent back in a round does all up to that one again.
+    pub(super) fn of(member: MemberId, sent_back_in: Option<u32>) -> Option<CatchUp> {
+        let catch_up = CatchUp { since: Instant::now(), replayed_bytes: 0, rounds: None, sent_back_in };
         (member.incarnation.number > 0).then_some(catch_up)
     }
 
@@ -40,11 +43,17 @@ impl CatchUp {
         self.rounds = Some(Rounds { first, now, calls_before });
     }
 
+    /// In which round it was sent back before, and hasn't come to again.
+    pub(super) fn sent_back_in(&self) -> Option<u32> {
+        self.sent_back_in
+    }
+
     /// No rank had the result of the last call before; its version has had so many calls with it.
     pub(super) fn caught_up(self, member: MemberId, calls: u32) -> Event {
         // Of its present round nothing was computed before if the call that is over, its first one, is new.
         let again = |Rounds { first, now, calls_before }: Rounds| {
-            now.saturating_sub(first) + u32::from(calls > calls_before + 1)
+            let replayed = now.saturating_sub(first) + u32::from(calls > calls_before + 1);
+            replayed.max(self.sent_back_in.map_or(0, |last| (last + 1).saturating_sub(first)))
         };
         Event::CaughtUp {
             rank: member.rank,

@@ -59,6 +59,8 @@ pub(super) struct Calls {
     pub(super) repeats: bool,
     /// The first round of the version, where the owner has rounds; for errors.
     pub(super) round: Option<u32>,
+    /// The last round that the owner has begun.
+    begun: Option<u32>,
     /// Whether the last call had to be run: its result wasn't a recorded one.
     has_run: bool,
     /// How a restarted rank catches up, until it is reported.
@@ -82,6 +84,7 @@ impl Calls {
             return Err(Error::new(Code::BadState, text));
         };
         let Choices { at_most, rank_profile, log, repeats } = choices;
+        let sent_back_in = plane.goes_on();
         Ok(Calls {
             peer_links: PeerLinks::new(member, local_rank.world),
             shapes: Shapes::new(member.rank.0 as usize, local_rank.world as usize),
@@ -98,8 +101,9 @@ impl Calls {
             failed: None,
             repeats,
             round: None,
+            begun: None,
             has_run: false,
-            catch_up: CatchUp::of(member),
+            catch_up: CatchUp::of(member, sent_back_in),
             left: (Phase::Boot, 0),
         })
     }
@@ -146,6 +150,12 @@ impl Calls {
         }
         let reported = state.error.is_some();
         drop(state);
+        if error.code.goes_back() {
+            let before = self.catch_up.as_ref().and_then(CatchUp::sent_back_in);
+            if let Some(round) = self.begun.max(before) {
+                self.plane.is_sent_back(round);
+            }
+        }
         let ends_the_job = [Code::BadState, Code::Mismatch, Code::OutOfSpace, Code::Internal, Code::TrainingFailed]
             .contains(&error.code);
         if !reported && ends_the_job {
@@ -164,6 +174,7 @@ impl Calls {
 
     /// The owner begins a round, after so many calls of the version.
     pub(super) fn begins(&mut self, round: u32, calls_before: u32) {
+        self.begun = Some(round);
         if let Some(catch_up) = &mut self.catch_up {
             catch_up.begins(round, calls_before);
         }
@@ -306,5 +317,28 @@ mod tests {
         let Placement { local_rank, local_size, cross_rank, cross_size } =
             calls(&plane(), member, &[0, 0, 1, 1]).placement();
         assert_eq!((local_rank, local_size, cross_rank, cross_size), (1, 2, 1, 2));
+    }
+
+    #[test]
+    fn rounds_that_a_rank_had_begun_when_it_was_sent_back_are_counted_as_done_again() {
+        let (plane, rank) = (plane(), Rank(0));
+        let started = |number| calls(&plane, MemberId { rank, incarnation: Incarnation::nth(number) }, &[0]);
+        let again = |calls: &mut Calls| match calls.catch_up.take().map(|it| it.caught_up(calls.local_rank.member, 1)) {
+            Some(rejoin_protocol::event::Event::CaughtUp { rounds_again, .. }) => rounds_again,
+            other => panic!("{other:?}"),
+        };
+        let mut first = started(0);
+        (5..9).for_each(|round| first.begins(round, 0));
+        let _ = first.fails(Error::new(Code::Resized, "the world has changed"));
+        // Sent back a second time before it has made a call.
+        let mut second = started(1);
+        second.begins(6, 0);
+        let _ = second.fails(Error::new(Code::RolledBack, "the world has changed"));
+        let mut third = started(2);
+        third.begins(6, 0);
+        assert_eq!(again(&mut third), 3, "rounds 6 to 8");
+        let mut fourth = started(3);
+        fourth.begins(6, 0);
+        assert_eq!(again(&mut fourth), 0, "a rank that was not sent back");
     }
 }

@@ -4,10 +4,10 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Generation, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Most ranks of a run.
 pub const MOST_RANKS: u32 = 4096;
@@ -122,6 +122,10 @@ fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
 /// Makes records: knows the time, and where each rank was last.
 pub struct Recorder {
     began: Instant,
+    /// How long the run had been going on then.
+    before: Duration,
+    /// Whether the log has its first line.
+    is_begun: bool,
     generation: Option<Generation>,
     places: BTreeMap<u32, (Option<u32>, Option<u32>)>,
     file: Option<File>,
@@ -134,8 +138,47 @@ impl Recorder {
     /// # Errors
     /// When the file can't be made.
     pub fn new(path: Option<&Path>) -> io::Result<Recorder> {
-        let file = path.map(File::create).transpose()?;
-        Ok(Recorder { began: Instant::now(), generation: None, places: BTreeMap::new(), file, failure: None })
+        // Appended to, as a later life of a tracker may do at the same time.
+        let file = path.map(|path| File::create(path).and_then(|_| OpenOptions::new().append(true).open(path)));
+        let file = file.transpose()?;
+        let (before, places) = (Duration::ZERO, BTreeMap::new());
+        let began = Instant::now();
+        Ok(Recorder { began, before, is_begun: false, generation: None, places, file, failure: None })
+    }
+
+    /// Goes on with the log of a tracker that was ended without a word, and says when that was and since when there is
+    /// one again. A file that isn't there, or is empty, is begun; of a last line that was cut off nothing stays.
+    ///
+    /// # Errors
+    /// When the file can't be written, or isn't a log.
+    pub fn go_on(path: &Path) -> io::Result<Recorder> {
+        let records = if path.exists() { read(path).map_err(io::Error::other)? } else { Vec::new() };
+        let Some(last) = records.last() else { return Recorder::new(Some(path)) };
+        let text = std::fs::read(path)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let file = OpenOptions::new().append(true).open(path)?;
+        file.set_len(whole as u64)?;
+        let last = Duration::from_micros(last.micros);
+        let since = match &records[0].what {
+            What::Launcher(Fact::Began { unix_seconds, .. }) => UNIX_EPOCH + Duration::from_secs(*unix_seconds),
+            _ => UNIX_EPOCH,
+        };
+        // Never backwards, whatever was done to the clock meanwhile.
+        let before = SystemTime::now().duration_since(since).map_or(last, |now| now.max(last));
+        let mut recorder = Recorder { before: last, is_begun: true, file: Some(file), ..Recorder::new(None)? };
+        recorder.fact(None, Fact::TrackerKilled);
+        recorder.before = before;
+        recorder.fact(None, Fact::TrackerBack);
+        Ok(recorder)
+    }
+
+    /// The run begins: so many ranks, the program with its arguments, and the kill rules. Not said again in a log that
+    /// is gone on with.
+    pub fn begins(&mut self, world: u32, command: Vec<String>, rules: Vec<String>) {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+            self.fact(None, Fact::Began { world, command, rules, unix_seconds });
+        }
     }
 
     /// A fact of the protocol.
@@ -172,7 +215,7 @@ impl Recorder {
     fn write(&mut self, rank: Option<u32>, incarnation: Option<u32>, what: What) {
         let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { return };
         let (version, seqno) = rank.and_then(|rank| self.places.get(&rank).copied()).unwrap_or_default();
-        let micros = self.began.elapsed().as_micros() as u64;
+        let micros = (self.before + self.began.elapsed()).as_micros() as u64;
         let record = Record { micros, rank, incarnation, generation: self.generation, version, seqno, what };
         let line = serde_json::to_string(&record).map_err(io::Error::other);
         // One write for each line: a reader sees whole lines while the run goes on.
@@ -251,6 +294,30 @@ mod tests {
         assert_eq!(records[2].generation, Some(generation));
         assert_eq!(records[4].what, What::Event(Event::JobEnded { digest: u128::MAX - 5, deaths: 0 }));
         assert!(records.windows(2).all(|pair| pair[0].micros <= pair[1].micros));
+    }
+
+    #[test]
+    fn the_log_of_a_tracker_that_was_killed_is_gone_on_with_by_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let mut recorder = Recorder::go_on(&path).unwrap();
+        let began = Fact::Began { world: 2, command: vec!["a".into()], rules: vec![], unix_seconds: now - 100 };
+        recorder.fact(None, began.clone());
+        drop(recorder);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{text}{{\"micros\": 12")).unwrap();
+        let mut recorder = Recorder::go_on(&path).unwrap();
+        recorder.fact(None, Fact::Woken);
+        let records = read(&path).unwrap();
+        let facts = [began, Fact::TrackerKilled, Fact::TrackerBack, Fact::Woken];
+        assert_eq!(records.iter().map(|one| one.what.clone()).collect::<Vec<What>>(), facts.map(What::Launcher));
+        let seconds: Vec<u64> = records.iter().map(|one| one.micros / 1_000_000).collect();
+        assert!(seconds[..2] == [0, 0] && seconds[2..].iter().all(|at| (99..200).contains(at)), "{seconds:?}");
+        std::fs::write(&path, "something else\n").unwrap();
+        let error = Recorder::go_on(&path).map(drop).unwrap_err();
+        assert!(error.to_string().contains("line 1"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else\n");
     }
 
     #[test]

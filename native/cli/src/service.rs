@@ -13,10 +13,11 @@ use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
 use rejoin_agent::tracker_life::{JobTerms, TrackerLife};
 use rejoin_agent::transport::{JobId, PortRange};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How often it looks whether another life has taken over.
 const LOOK: Duration = Duration::from_millis(250);
@@ -61,8 +62,17 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
         move |cause: std::io::Error| Error::new(Code::Io, format!("the tracker can't {what}: {cause}"))
     };
     let signal = watch_signals().map_err(io("watch for signals"))?;
-    let mut recorder = Recorder::new(service.events.as_deref()).map_err(io("write --events"))?;
+    if let Some(path) = &service.events {
+        // Nothing is begun that can't be logged. What is in the file is this job's, or nobody's as soon as it is known
+        // that this one isn't refused.
+        OpenOptions::new().append(true).create(true).open(path).map_err(io("write --events"))?;
+    }
     let (life, mut store, server) = begin(service)?;
+    let mut recorder = match &service.events {
+        Some(path) if life.is_later() => Recorder::go_on(path),
+        path => Recorder::new(path.as_deref()),
+    }
+    .map_err(io("go on with --events"))?;
     let join = &life.join;
     println!(
         "tracker of job {}, {}, at {}; life {}; join file {}",
@@ -72,9 +82,7 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
         join.life,
         service.join.display()
     );
-    let rules = Vec::new();
-    let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    recorder.fact(None, Fact::Began { world: join.world, command: vec![join.name.clone()], rules, unix_seconds });
+    recorder.begins(join.world, vec![join.name.clone()], Vec::new());
     let ending = watch(&life, store.as_mut(), &server, &signal, &mut recorder);
     if let Ending::TakenOver(reason) = &ending {
         // Not a word to the agents: they go to the one that has taken over.

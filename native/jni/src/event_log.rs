@@ -8,7 +8,6 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::transport::JobId;
 use rejoin_agent::TrackerNotice;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The log of one job, from its tracker's start to the job's end.
 pub(crate) struct EventLog {
@@ -40,12 +39,8 @@ impl EventLog {
             )
         })?;
         let mut log = EventLog { recorder, job: job.to_string(), is_over: false, failure_is_told: false };
-        log.fact(Fact::Began {
-            world,
-            command: vec![name.to_owned()],
-            rules: facts::rules(faults).map(str::to_owned).collect(),
-            unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
-        });
+        log.recorder.begins(world, vec![name.to_owned()], facts::rules(faults).map(str::to_owned).collect());
+        log.tell();
         Ok(log)
     }
 

@@ -12,7 +12,7 @@ use super::tracker::JobTracker;
 use super::wait::Wait;
 use super::{LauncherEvent, Options};
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
-use rejoin_agent::event_log::{Fact, Recorder};
+use rejoin_agent::event_log::Recorder;
 use rejoin_agent::join_file::DurablePlace;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
@@ -22,7 +22,7 @@ use rejoin_communicator::launched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 pub(super) enum State {
     Running(Child),
@@ -176,14 +176,10 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let is_plain = options.order().is_some();
     let command = options.command.clone();
     let template = Template { command, world, environment, secret: descriptor, sink, is_plain, ssh };
-    recorder.fact(
-        None,
-        Fact::Began {
-            world,
-            command: options.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-            rules: options.rules.iter().map(|rule| rule.text.clone()).collect(),
-            unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
-        },
+    recorder.begins(
+        world,
+        options.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+        options.rules.iter().map(|rule| rule.text.clone()).collect(),
     );
     let run = Run {
         options,

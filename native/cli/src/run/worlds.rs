@@ -54,6 +54,8 @@ fn worlds(records: &[Record]) -> Result<Vec<World>, String> {
     for event in events() {
         match event {
             Event::Resized { world, .. } => ranks = *world,
+            // A tracker that was ended in the middle of a resize may not have told of it; the next one sees the world.
+            Event::ViewMade { alive, vacant, .. } => ranks = (alive.len() + vacant.len()) as u32,
             // Whatever was made from this version on is made again.
             Event::RolledBack { version, .. } => {
                 worlds.retain(|world| world.from < *version);

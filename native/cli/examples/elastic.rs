@@ -11,7 +11,7 @@
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::launched::Launched;
-use rejoin_communicator::{Communicator, Limits};
+use rejoin_communicator::{Communicator, Limits, Placement};
 use std::time::Duration;
 
 /// What a rank gives to a version.
@@ -62,6 +62,8 @@ fn train(ranks: &mut Communicator, sizes: &[u32]) -> Result<String, Error> {
     let mut model = model.map(|model| text(&model)).unwrap_or_default();
     let (rank, world) = (ranks.rank().0, ranks.world());
     println!("is rank {rank} of {world} from version {version} on");
+    let Placement { local_rank, local_size, cross_rank, cross_size } = ranks.placement();
+    println!("of {world}: local {local_rank} of {local_size}, cross {cross_rank} of {cross_size}");
     let has_own = std::env::var_os("ELASTIC_OWN").is_some();
     let parts = if has_own { parts(ranks, version.0)? } else { Vec::new() };
     let mut last = reached(&model, sizes);

@@ -85,7 +85,7 @@ impl Job {
 
     /// A tracker at this loopback address; returns when it can be joined.
     pub fn tracker(&self, name: &str, address: &str) -> Started {
-        let (join, events) = (self.path("join"), self.path(&format!("{name}.jsonl")));
+        let (join, events) = (self.path("join"), self.events());
         let tracker = self.start(
             name,
             &["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--listen", address, "--events", &events],
@@ -96,7 +96,7 @@ impl Job {
 
     /// A tracker of an elastic job, with these bounds and times.
     pub fn elastic_tracker(&self, name: &str, address: &str, options: &[&str]) -> Started {
-        let (join, events) = (self.path("join"), self.path(&format!("{name}.jsonl")));
+        let (join, events) = (self.path("join"), self.events());
         let job = ["tracker", "--job", "training", "--join", &join, "--listen", address, "--events", &events];
         let tracker = self.start(name, &[&job[..], &["--lost-after", "5s"], options].concat());
         until("the tracker is ready", || tracker.text("out").contains("join file"));
@@ -117,9 +117,14 @@ impl Job {
         self.start(name, &[&options[..], &["--restart", "--timeout", "50s", "--", &program, ITERATIONS]].concat())
     }
 
+    /// The event log, of all lives of the tracker.
+    pub fn events(&self) -> String {
+        self.path("events.jsonl")
+    }
+
     /// Waits until a rank has entered version 3, by the tracker's event log: all have the model of version 1 then.
-    pub fn is_under_way(&self, tracker: &str) {
-        let log = self.path(&format!("{tracker}.jsonl"));
+    pub fn is_under_way(&self) {
+        let log = self.events();
         until("version 3 is entered", || {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             text.lines().any(|line| line.contains("VersionEntered") && line.contains("\"version\":3,"))

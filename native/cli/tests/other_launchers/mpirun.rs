@@ -25,7 +25,7 @@ fn a_rank_under_mpirun_that_is_killed_is_started_again_below_it_and_the_model_is
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let mut all = by_mpirun(&job, "all", &["-n", "4"], &["--rank", "auto"]);
-    job.is_under_way("tracker");
+    job.is_under_way();
     kill_rank(&job, 2);
     let all = ended(&mut all);
     all.says("rank 2 died (SIGKILL); attempt 1 starts");
@@ -45,7 +45,7 @@ fn an_mpirun_on_two_hosts_sees_no_death_of_a_rank_on_either() {
     let options = ["--host", "127.0.0.2:2,127.0.0.3:2", "--mca", "plm_rsh_agent", &agent, "-n", "4"];
     let options = [&interface[..], &options].concat();
     let mut all = by_mpirun(&job, "all", &options, &["--rank", "auto"]);
-    job.is_under_way("tracker");
+    job.is_under_way();
     for rank in [0, 3] {
         kill_rank(&job, rank);
     }
@@ -62,7 +62,7 @@ fn the_ranks_of_an_mpirun_that_is_killed_with_all_its_processes_go_on_under_anot
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let mut a = by_mpirun(&job, "a", &["-n", "1"], &["--ranks", "0-1", "--host", "a"]);
     let mut b = by_mpirun(&job, "b", &["-n", "1"], &["--ranks", "2-3", "--host", "b"]);
-    job.is_under_way("tracker");
+    job.is_under_way();
     let ranks = with(&["REJOIN_HOST=b".into(), format!("REJOIN_JOIN={}", job.path("join"))]);
     let launcher = ranks.first().and_then(|rank| parent(*rank)).expect("rank 2 has a launcher");
     for pid in [b.child.id(), launcher] {

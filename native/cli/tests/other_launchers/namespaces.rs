@@ -109,7 +109,7 @@ fn a_rank_is_killed_and_a_host_is_cut_off_without_a_word_and_the_model_is_that_o
     let options = ["run", "-H", &listed, "-n", "4", "--listen", here, "--ssh", &ssh, "--events", &events, "--restart"];
     let run = [&options[..], &["--timeout", "55s", "--", "env", &mark, &program, ITERATIONS]].concat();
     let mut run = job.start("run", &run);
-    job.is_under_way("run");
+    job.is_under_way();
     let processes = |host: &str| with(&[format!("REJOIN_HOST={host}"), mark.clone()]);
     signal(processes(a)[0], "KILL");
     network.part(2);

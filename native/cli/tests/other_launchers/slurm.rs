@@ -79,7 +79,7 @@ impl Cluster {
         let (user, at) = (output(Command::new("id").arg("-un")), self.folder.path().display());
         let mut text = format!(
             "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser={user}\nSlurmdUser={user}\n\
-             AuthType=auth/munge\nAuthInfo=socket={at}/socket\nCredType=cred/munge\nProctrackType=proctrack/pgid\n\
+             AuthType=auth/munge\nAuthInfo=socket={at}/socket,cred_expire=5\nCredType=cred/munge\nProctrackType=proctrack/pgid\n\
              TaskPlugin=task/none\nSwitchType=switch/none\nMpiDefault=none\nReturnToService=2\nSlurmdTimeout=5\nMessageTimeout=5\n\
              StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool-%n\nSlurmctldPidFile={at}/slurmctld.pid\n\
              SlurmdPidFile={at}/slurmd-%n.pid\nSlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd-%n.log\n\
@@ -161,7 +161,7 @@ fn a_rank_under_srun_that_is_killed_is_started_again_below_it_and_the_model_is_t
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let mut all = cluster.srun(&job, "all", &["-w", "a,b", "-n", "4", "--ntasks-per-node=2"], "--rank auto");
-    job.is_under_way("tracker");
+    job.is_under_way();
     kill_rank(&job, 2);
     let all = ended(&mut all);
     all.says("rank 2 died (SIGKILL); attempt 1 starts");
@@ -176,7 +176,7 @@ fn the_ranks_of_a_node_that_is_gone_go_on_where_another_srun_starts_them() {
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let mut all = cluster.srun(&job, "all", &["-w", "a,b", "-n", "4", "--ntasks-per-node=2"], "--rank auto");
-    job.is_under_way("tracker");
+    job.is_under_way();
     cluster.kill(&job, "b");
     let mut c = cluster.srun(&job, "c", &["-w", "c", "-n", "1"], "--ranks 2-3");
     let c = ended(&mut c);
@@ -186,4 +186,48 @@ fn the_ranks_of_a_node_that_is_gone_go_on_where_another_srun_starts_them() {
     all.says("Node failure on b");
     assert!(!all.err.contains("rank 0 died") && !all.err.contains("rank 1 died"), "node a's go on: {}", all.err);
     assert_eq!(digest(&[&all, &c]), undisturbed());
+}
+
+/// The guide's job script, in this folder and with this program.
+fn job_script(folder: &str, program: &str) -> String {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/launchers.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide is there");
+    let block = guide.split("```").find(|block| block.contains("scontrol requeue"));
+    let script = block.and_then(|block| block.strip_prefix("sh\n")).expect("the guide has the script");
+    format!("#!/bin/sh\n{}", script.replace("/shared", folder).replace("./loop", program))
+}
+
+#[test]
+#[ignore = "in make test-long"]
+fn the_guides_job_script_asks_to_be_queued_again_when_its_time_is_up_and_goes_on_from_its_newest_version() {
+    let cluster = Cluster::start();
+    let job = Job::new();
+    let (script, log, folder) = (job.path("job.sh"), job.path("job.log"), job.path(""));
+    let program = format!("{} {ITERATIONS}", example("scenario"));
+    std::fs::write(&script, job_script(folder.trim_end_matches('/'), &program)).expect("room for a script");
+    let path = format!(
+        "{}:{}",
+        Path::new(env!("CARGO_BIN_EXE_rejoin")).parent().expect("a folder").display(),
+        std::env::var("PATH").expect("a path")
+    );
+    let options = ["--parsable", "--requeue", "--signal=B:TERM@60", "-n", "4", "--open-mode=append", "--output", &log];
+    let id = output(cluster.command("sbatch").env("PATH", &path).args(options).arg(&script));
+    let text = || std::fs::read_to_string(&log).unwrap_or_default();
+    let checkpoints = || std::fs::read_dir(job.path("checkpoints")).into_iter().flatten().count();
+    until("durable checkpoints are there", || checkpoints() > 2);
+    // What Slurm sends when the time is nearly up.
+    output(cluster.command("scancel").args(["--batch", "--signal=TERM", &id]));
+    until("the job is queued again", || text().contains("ended by SIGTERM"));
+    // Slurm starts it again when the credentials of the first run are too old to be used.
+    until("the job has ended", || {
+        let state = output(cluster.command("scontrol").args(["show", "job", &id]));
+        assert!(!state.contains("JobState=FAILED"), "{state}\n{}", text());
+        state.contains("JobState=COMPLETED")
+    });
+    let text = text();
+    let (first, second) = text.rsplit_once("tracker of job training").expect("a second tracker");
+    assert!(first.contains("tracker of job training") && !first.contains("digest "), "{text}");
+    assert!(!second.contains("starts at version 0 "), "{text}");
+    let ran = Ran { status: Some(0), out: second.into(), err: String::new() };
+    assert_eq!(digest(&[&ran]), undisturbed(), "{text}");
 }

@@ -27,7 +27,7 @@ fn ranks_of_launchers_that_ssh_has_started_end_with_the_model_of_one_machine_who
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let (mut a, mut b) = (by_ssh(&job, &hosts, "127.0.0.2", "0-1"), by_ssh(&job, &hosts, "127.0.0.3", "2-3"));
-    job.is_under_way("tracker");
+    job.is_under_way();
     kill_rank(&job, 2);
     let (a, b) = (ended(&mut a), ended(&mut b));
     b.says("died (SIGKILL); attempt 1 starts");
@@ -43,7 +43,7 @@ fn the_ranks_of_a_host_that_died_with_its_sshd_go_on_where_ssh_starts_them_again
     let job = Job::new();
     let mut tracker = job.tracker("tracker", "127.0.0.1");
     let (mut a, mut b) = (by_ssh(&job, &hosts, "127.0.0.2", "0-1"), by_ssh(&job, &hosts, "127.0.0.3", "2-3"));
-    job.is_under_way("tracker");
+    job.is_under_way();
     hosts.kill("127.0.0.3");
     b.ended().ended(255);
     let mut c = by_ssh(&job, &hosts, "127.0.0.4", "2-3");

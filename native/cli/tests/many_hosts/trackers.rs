@@ -1,0 +1,52 @@
+//! A job whose tracker dies, or has a second one beside it.
+
+use crate::harness::{signal, until};
+use crate::jobs::{digest, undisturbed, Job};
+use crate::missing;
+
+#[test]
+fn a_tracker_that_is_killed_and_started_again_takes_the_job_over_at_another_address() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    first.kill();
+    let mut second = job.tracker("second", "127.0.0.9");
+    // A death that only the second one can see to.
+    until("rank 0's process is there", || !job.processes(&a).is_empty());
+    signal(job.processes(&a)[0], "KILL");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    a.says("died (SIGKILL)");
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+#[test]
+fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has_taken_over() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    let mut second = job.tracker("second", "127.0.0.9");
+    first.ended().ended(7).says("job training has another tracker now: life 2 at 127.0.0.9:");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    second.ended().ended(0);
+}
+
+#[test]
+fn a_tracker_that_is_killed_while_a_host_is_gone_is_followed_by_one_that_waits_for_its_ranks() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    b.kill();
+    until("both ranks are missing", || missing(&job) == 2);
+    first.kill();
+    let mut second = job.tracker("second", "127.0.0.1");
+    let mut c = job.host("c", "127.0.0.4", "2-3");
+    let (a, c) = (a.ended().ended(0), c.ended().ended(0));
+    assert!(!a.err.contains("died"), "the other host's ranks go on: {}", a.err);
+    assert_eq!(digest(&[&a, &c]), undisturbed());
+    second.ended().ended(0).says("takes over job training from life 1");
+}

@@ -76,3 +76,33 @@ fn a_spare_that_trains_on_other_rows_than_those_of_its_rank_is_found() {
 fn a_task_that_is_given_a_rank_and_does_not_join_is_found() {
     breaks(Setup::with_a_spare().defect(Defect::GivenInVain), &["Progress"]);
 }
+
+/// Two ranks and two versions, in a world that shrinks to the second one when the first one dies, which it replaces.
+fn shrinking() -> Setup {
+    Setup { least: Some(1), victims: Some(vec![0]), ..two_ranks() }.crashes(1)
+}
+
+/// Two ranks and two versions of which the first one has a call, in a world that may grow to three.
+fn growing() -> Setup {
+    Setup { versions: vec![vec![None], vec![]], ..Setup::growing() }
+}
+
+#[test]
+fn a_survivor_that_is_sent_back_and_does_not_ask_again_is_found() {
+    breaks(shrinking().defect(Defect::AsksNoMore), &["Progress"]);
+}
+
+#[test]
+fn a_survivor_that_keeps_the_rows_of_the_former_world_is_found() {
+    breaks(shrinking().defect(Defect::OldRows), &["Agreement", "Identity", "Replay"]);
+}
+
+#[test]
+fn a_rank_that_takes_the_former_world_for_the_present_one_is_found() {
+    breaks(shrinking().defect(Defect::OldWorld), &["Agreement", "Identity", "Replay", "Progress"]);
+}
+
+#[test]
+fn a_joiner_that_begins_with_nothing_is_found() {
+    breaks(growing().defect(Defect::FromNothing), &["Agreement", "Identity", "Replay"]);
+}

@@ -69,8 +69,9 @@ class State:
         """Ends the version: what is done until here is done, whoever comes or goes. At all ranks at
         the same point. It is where the world may change; no other call looks for hosts that come or
         go, and this one asks nobody for that. What was done since the last commit is done again
-        after a change that can't wait for the next one: a death, or a process that had to go and
-        for which ``--grace`` was too short."""
+        after a change that can't wait for the next one (a death, or a process that had to go and
+        for which ``--grace`` was too short), and where the word of a change comes when the next
+        batch has begun."""
         kept = self._agreed()
         self.ranks.checkpoint(kept)
         self._kept = kept

@@ -108,8 +108,8 @@ fn elastic(settings: &mut Settings, world: u32) -> Result<Option<Elastic>, Error
         max: settings.or("elastic.max", ranks, world)?,
         timeout_millis: settings.or("elastic.timeout.millis", millis, 30_000)?,
         interval_millis: settings.or("elastic.interval.millis", millis, 10_000)?,
-        most_resizes: None,
-        own_may_be_lost: false,
+        most_resizes: settings.optional("elastic.resizes.limit", "how often the world may change")?,
+        own_may_be_lost: settings.or("elastic.own.may.be.lost", "true or false", false)?,
     }))
 }
 

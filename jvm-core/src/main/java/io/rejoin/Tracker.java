@@ -265,6 +265,23 @@ public final class Tracker implements AutoCloseable {
     }
 
     /**
+     * With {@link #elastic}: the world may change so many times. After that it doesn't grow, and if
+     * it had to shrink, the job ends with UNRECOVERABLE. Any number of times, unless it is set.
+     */
+    public Settings resetLimit(int most) {
+      return set("elastic.resizes.limit", Integer.toString(most));
+    }
+
+    /**
+     * With {@link #elastic}: own models ({@link Communicator#checkpointWithOwn}) of ranks that are
+     * gone may be lost, should no copy of one be left. Otherwise the job ends with UNRECOVERABLE
+     * then.
+     */
+    public Settings ownModelsMayBeLost() {
+      return set("elastic.own.may.be.lost", "true");
+    }
+
+    /**
      * The port that it listens at, as the same for each life. Without it, or with 0, any that is
      * free: of a later life with {@link #state} the one before's, if that can be had.
      */

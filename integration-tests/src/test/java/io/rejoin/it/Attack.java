@@ -13,9 +13,11 @@ import java.util.concurrent.TimeUnit;
  */
 final class Attack implements AutoCloseable {
   private static final long START_SECONDS = 60;
+  private static final long WARM_SECONDS = 2;
 
   private final JavaProcess process;
   private final int each;
+  private final int perSecond;
   private long made;
   private int ports;
   private String end;
@@ -28,6 +30,7 @@ final class Attack implements AutoCloseable {
    */
   Attack(Manner manner, int each, int perSecond) throws IOException {
     this.each = each;
+    this.perSecond = perSecond;
     this.process =
         new JavaProcess(
                 "attacker",
@@ -37,6 +40,8 @@ final class Attack implements AutoCloseable {
                 Integer.toString(perSecond),
                 Long.toString(ProcessHandle.current().pid()),
                 Sessions.cluster().mark())
+            // What it compiles it has soon compiled: processors are for its connections.
+            .option("-XX:TieredStopAtLevel=1")
             .startPiped();
     Thread reader = new Thread(this::read, "attacker-output");
     reader.setDaemon(true);
@@ -70,10 +75,14 @@ final class Attack implements AutoCloseable {
     }
   }
 
-  /** Waits until it has made all its connections at so many ports. */
+  /**
+   * Waits until it has made all its connections at so many ports, and goes on as it will: a JVM
+   * that starts takes more of the processors than thousands of connections do.
+   */
   synchronized void await(int wanted) {
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(START_SECONDS);
-    while (ports < wanted || made < (long) each * wanted) {
+    long begun = (long) each * wanted + WARM_SECONDS * perSecond;
+    while (ports < wanted || made < begun) {
       long left = deadline - System.nanoTime();
       if (left <= 0 || end != null) {
         String state = end != null ? end : "late";

@@ -96,12 +96,19 @@ final class Attacker {
   }
 
   private void look(long driver, String mark) {
+    Set<Integer> known = Set.of();
     while (true) {
+      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(LOOK_MILLIS));
+      // Whose they are is dear to find out, and would take the victims' processors by itself.
+      Set<Integer> all = NativeSockets.listening();
+      if (all.equals(known)) {
+        continue;
+      }
+      known = all;
       Set<Integer> ports = new TreeSet<>(NativeSockets.listening(driver));
       Processes.marked(mark)
           .forEach(process -> ports.addAll(NativeSockets.listening(process.pid())));
       listening = ports;
-      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(LOOK_MILLIS));
     }
   }
 

@@ -53,6 +53,14 @@ final class NativeSockets {
         .collect(Collectors.toSet());
   }
 
+  /** The same of all processes together, which costs little. */
+  static Set<Integer> listening() {
+    return sockets(Path.of("/proc/net/tcp"), LISTENING).stream()
+        .filter(socket -> socket.address().equals(LOOPBACK))
+        .map(Socket::port)
+        .collect(Collectors.toSet());
+  }
+
   /** Its connections. */
   static List<Connection> connections(long process) {
     return owned(process, ESTABLISHED).stream()
@@ -63,11 +71,17 @@ final class NativeSockets {
   /** None, if the process is gone. */
   private static List<Socket> owned(long process, String state) {
     Set<String> inodes = inodes(process);
-    List<Socket> found = new ArrayList<>();
     if (inodes.isEmpty()) {
-      return found;
+      return List.of();
     }
-    Path table = Path.of("/proc", Long.toString(process), "net/tcp");
+    return sockets(Path.of("/proc", Long.toString(process), "net/tcp"), state).stream()
+        .filter(socket -> inodes.contains(socket.inode()))
+        .collect(Collectors.toList());
+  }
+
+  /** None, if the table is of a process that is gone. */
+  private static List<Socket> sockets(Path table, String state) {
+    List<Socket> found = new ArrayList<>();
     try (BufferedReader lines = Files.newBufferedReader(table)) {
       lines.readLine();
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -76,7 +90,7 @@ final class NativeSockets {
           // Listeners come first, and thousands of connections may follow.
           break;
         }
-        if (socket.state().equals(state) && inodes.contains(socket.inode())) {
+        if (socket.state().equals(state)) {
           found.add(socket);
         }
       }

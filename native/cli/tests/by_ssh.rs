@@ -303,6 +303,24 @@ fn a_world_shrinks_when_a_host_is_gone_and_grows_when_it_is_there_again() {
     ran.says("no replacement of rank").says("so the world of 2 ranks goes on as one of");
 }
 
+#[test]
+fn a_rank_of_a_host_that_is_gone_is_started_again_on_one_that_comes_and_the_world_stays_as_it_is() {
+    let mut hosts = Hosts::at(&[A, B, C]);
+    let script = Discovery::of(&format!("{A}:2\n{B}:1\n"));
+    let options = ["-n", "3", "--max", "3", "--discovery", &script.script(), "--elastic-timeout", "55s"];
+    // Some versions before the host is gone, and hundreds until one has come.
+    let run = elastic(&hosts, &options, &["3"; 400]);
+    run.running.printed("reached 3", 3);
+    hosts.kill(B);
+    script.name(&format!("{A}:2\n{B}:1\n{C}:1\n"));
+    run.process(C, 2);
+    let ran = run.ended(0);
+    digest(&[&ran]);
+    assert_eq!((worlds(&[&ran]), ran.out.matches("digest ").count()), (vec![3], 3), "{}", ran.err);
+    assert!(!ran.out.contains("joins again"), "nobody is sent back: {}", ran.out);
+    ran.says("rank 2 is out of reach").says("all 3 ranks ended well");
+}
+
 /// A program that fails on this host until there is this file.
 fn fails_on(host: &str, unless: &str) -> [String; 4] {
     let script = format!("[ $REJOIN_HOST = {host} ] && [ ! -e {unless} ] && exit 3; exec \"$0\" \"$@\"");

@@ -168,6 +168,24 @@ fn a_tracker_that_takes_an_elastic_job_over_knows_its_world_and_gives_no_number_
 }
 
 #[test]
+fn of_two_trackers_of_an_elastic_job_the_later_one_stays_and_the_world_grows_under_it() {
+    let job = Job::new();
+    let times = ["-n", "2", "--min", "2", "--max", "3", "--elastic-timeout", "55s", "--resize-interval", "100ms"];
+    let mut first = job.elastic_tracker("first", "127.0.0.1", &times);
+    let mut a = job.slots("a", "2", &["2", "3"]);
+    a.printed("reached 1", 2);
+    let mut second = job.elastic_tracker("second", "127.0.0.9", &times);
+    // Told to one of the two, whichever that is when it comes.
+    let mut b = job.slots("b", "1", &["2", "3"]);
+    first.ended().ended(7).says("job training has another tracker now: life 2 at 127.0.0.9:");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    digest(&[&a, &b]);
+    assert_eq!(worlds(&[&a]), [2, 3]);
+    assert!(!a.err.contains("died"), "those of the first host go on: {}", a.err);
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+#[test]
 fn processes_whose_launcher_was_told_to_end_before_the_tracker_died_leave_in_order_when_it_is_back() {
     let job = Job::new();
     // A slot that is given up isn't waited for: otherwise the run would end with its limit.

@@ -43,6 +43,11 @@ impl CatchUp {
         self.rounds = Some(Rounds { first, now, calls_before });
     }
 
+    /// Whether the rank goes on in another world, whose boot calls are new ones, and hasn't come to a round of it yet.
+    pub(super) fn is_before_its_rounds(&self) -> bool {
+        self.sent_back_in.is_some() && self.rounds.is_none()
+    }
+
     /// In which round it was sent back before, and hasn't come to again.
     pub(super) fn sent_back_in(&self) -> Option<u32> {
         self.sent_back_in

@@ -17,6 +17,7 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
 import java.util.function.LongConsumer;
 import java.util.function.Predicate;
@@ -26,9 +27,10 @@ import org.apache.spark.sql.SparkSession;
 
 /**
  * {@code make bench-spark}: what four faults cost a training on a real Spark cluster: Rejoin with
- * all slots taken, Rejoin with a spare, and the stock estimator; and a host that is gone for good
- * one that goes on with fewer workers. Each trial has an undisturbed training beside it. Prints a
- * table in Markdown, and {@code bars met: N of M} last.
+ * all slots taken, Rejoin with a spare, and the stock estimator; what a host that is gone for good
+ * costs one that goes on with fewer workers, and one that comes a training that grows. Each trial
+ * has an undisturbed training beside it. Prints a table in Markdown, and {@code bars met: N of M}
+ * last.
  *
  * <p>Settings are system properties: {@code trials}, {@code rounds}, {@code repeat} (how often each
  * row of the data is there), {@code only} (words of faults), {@code stock.limit} (seconds), {@code
@@ -38,6 +40,10 @@ public final class FaultBench {
   private static final int WORKERS = 3;
   private static final int TRIALS = Integer.getInteger("trials", 10);
   private static final int ROUNDS = Integer.getInteger("rounds", 300);
+
+  /** Of a training that still goes on when an executor has come, which takes seconds. */
+  private static final int LONG_ROUNDS = 4 * ROUNDS;
+
   private static final int REPEAT = Integer.getInteger("repeat", 15);
   private static final int NOTICE_SECONDS = Integer.getInteger("notice.seconds", 5);
   private static final String ONLY = System.getProperty("only", "");
@@ -50,8 +56,7 @@ public final class FaultBench {
   private static final int ELASTIC_SECONDS = 2;
 
   /** Two thirds through, so that a notice ends before the training does. */
-  private static final KillOrder ORDER =
-      KillOrder.parse(VICTIM + "@" + ROUNDS * 2 / 3, WORKERS, ROUNDS).get(0);
+  private static final KillOrder ORDER = at(ROUNDS * 2 / 3);
 
   /** What happens to the executor of a rank, or to its task. */
   enum Fault {
@@ -60,7 +65,9 @@ public final class FaultBench {
     THROWS("task throws", "throw"),
     NOTICE("spot notice (SIGPWR, SIGKILL " + NOTICE_SECONDS + " s later)", "notify"),
     /** Of a training that goes on with fewer workers; the others would wait for ever. */
-    HOST("host gone, and no other comes", "notify");
+    HOST("host gone, and no other comes", "notify"),
+    /** Nothing is lost: a training that has begun with fewer workers than it may have grows. */
+    COMES("host comes", "notify");
 
     private final String words;
     private final String action;
@@ -112,6 +119,7 @@ public final class FaultBench {
       stock(cluster);
     }
     fewer();
+    more();
     later.shutdownNow();
     table();
     bars();
@@ -120,7 +128,9 @@ public final class FaultBench {
 
   /** Those of one host, where a replacement comes. */
   private static List<Fault> faults() {
-    return chosen().stream().filter(fault -> fault != Fault.HOST).collect(Collectors.toList());
+    return chosen().stream()
+        .filter(fault -> fault != Fault.HOST && fault != Fault.COMES)
+        .collect(Collectors.toList());
   }
 
   private static List<Fault> chosen() {
@@ -184,29 +194,89 @@ public final class FaultBench {
     }
   }
 
+  /** A host less than the training may have workers; the last one comes while it trains. */
+  private void more() throws IOException {
+    if (!chosen().contains(Fault.COMES)) {
+      return;
+    }
+    int workers = WORKERS - 1;
+    try (StandaloneCluster hosts = StandaloneCluster.start("bench-spark-more", 1)) {
+      for (int host = 1; host < workers; host++) {
+        hosts.addWorker(1);
+      }
+      SparkSession.Builder builder = SparkSession.builder().appName("rejoin bench-spark, more");
+      settings(hosts, WORKERS).forEach(builder::config);
+      SparkSession spark = builder.getOrCreate();
+      for (int trial = 0; trial < TRIALS; trial++) {
+        spark.conf().unset("spark.rejoin.workers.max");
+        versionOfRound.clear();
+        warmUp(spark, workers, workers, 0);
+        RejoinRun undisturbed = configured(new RejoinRun(spark, RECIPE, workers, LONG_ROUNDS), 0);
+        undisturbed.listen(this::findsVersions);
+        Outcome calm = struck(undisturbed, null).struck();
+        spark.conf().set("spark.rejoin.workers.max", WORKERS);
+        // Early, as an executor takes seconds to come.
+        String rule = at(ROUNDS / 10).rule(versionOfRound) + ",do=" + Fault.COMES.action;
+        warmUp(spark, workers, workers, 0);
+        RejoinRun run = configured(new RejoinRun(spark, RECIPE, workers, LONG_ROUNDS), 0);
+        run.fault(rule).listen(new AtTheFault(any -> later.execute(() -> comes(hosts))));
+        AtomicLong newcomer = new AtomicLong();
+        run.listen(
+            event -> {
+              if (event.kind() == Kind.AGENT_JOINED) {
+                newcomer.set(event.number("pid"));
+              }
+            });
+        Trial struck = struck(run, Fault.COMES);
+        add(
+            "Rejoin, more workers",
+            Fault.COMES,
+            new Trial(calm, struck.struck(), struck.moments()));
+        hosts.killHostOf(newcomer.get());
+      }
+      spark.stop();
+    }
+  }
+
+  private static void comes(StandaloneCluster hosts) {
+    try {
+      hosts.addWorker(1);
+    } catch (IOException failed) {
+      throw new IllegalStateException("no worker can be started", failed);
+    }
+  }
+
+  private static KillOrder at(int round) {
+    return KillOrder.parse(VICTIM + "@" + round, WORKERS, ROUNDS).get(0);
+  }
+
   /** A training on warm executors, to be disturbed or not. */
   private static RejoinRun warmed(SparkSession spark, int executors, int spares) {
-    io.rejoin.it.Executors.await(spark, executors);
-    RejoinRun warmUp = new RejoinRun(spark, RECIPE, WORKERS, StockDriver.WARM_UP_ROUNDS);
-    configured(warmUp.data(RECIPE.warmUp(spark, WORKERS)), spares).train();
+    warmUp(spark, executors, WORKERS, spares);
     return configured(new RejoinRun(spark, RECIPE, WORKERS, ROUNDS), spares);
+  }
+
+  private static void warmUp(SparkSession spark, int executors, int workers, int spares) {
+    io.rejoin.it.Executors.await(spark, executors);
+    RejoinRun warmUp = new RejoinRun(spark, RECIPE, workers, StockDriver.WARM_UP_ROUNDS);
+    configured(warmUp.data(RECIPE.warmUp(spark, workers)), spares).train();
   }
 
   private String rule(Fault fault) {
     return ORDER.rule(versionOfRound) + ",do=" + fault.action;
   }
 
+  private void findsVersions(TrainingEvent event) {
+    if (event.kind() == Kind.VERSION_ENTERED) {
+      versionOfRound.putIfAbsent((int) event.number("round"), (int) event.number("version"));
+    }
+  }
+
   private Trial train(SparkSession spark, int executors, int spares, Fault fault) {
     RejoinRun run = warmed(spark, executors, spares);
     if (fault == null) {
       versionOfRound.clear();
-      run.listen(
-          event -> {
-            if (event.kind() == Kind.VERSION_ENTERED) {
-              versionOfRound.putIfAbsent(
-                  (int) event.number("round"), (int) event.number("version"));
-            }
-          });
+      run.listen(this::findsVersions);
     } else {
       run.fault(rule(fault));
       if (fault == Fault.NOTICE) {
@@ -269,14 +339,16 @@ public final class FaultBench {
             first(events, which)
                 .map(event -> (event.atNanos() - fired.get().atNanos()) / 1e9)
                 .orElse(-1.0);
+    Optional<TrainingEvent> lost = first(events, event -> event.kind() == Kind.RANK_LOST);
+    Kind known = lost.isPresent() ? Kind.RANK_LOST : Kind.RESIZED;
     return new Moments(
-        after.applyAsDouble(event -> event.kind() == Kind.RANK_LOST),
+        after.applyAsDouble(event -> event.kind() == known),
         after.applyAsDouble(goesOn(events)),
         after.applyAsDouble(event -> event.kind() == Kind.EXECUTOR_LEAVES),
         first(events, event -> event.kind() == Kind.RANK_MOVED).isPresent());
   }
 
-  /** The rank is with the others again, or these are in a smaller world and train. */
+  /** The rank is with the others again, or these are in another world and train. */
   private static Predicate<TrainingEvent> goesOn(List<TrainingEvent> events) {
     Optional<TrainingEvent> resized = first(events, event -> event.kind() == Kind.RESIZED);
     return event ->
@@ -421,6 +493,15 @@ public final class FaultBench {
             "going on after the wait, s",
             new Bar(trial -> trial.moments().goingOn() - ELASTIC_SECONDS, 1));
       }
+      case COMES ->
+          judge.accept(
+              "going on after the resize, s",
+              new Bar(
+                  trial ->
+                      trial.moments().known() < 0
+                          ? -1
+                          : trial.moments().goingOn() - trial.moments().known(),
+                  1));
       default -> {}
     }
   }

@@ -273,9 +273,9 @@ public final class Tracker implements AutoCloseable {
     }
 
     /**
-     * With {@link #elastic}: own models ({@link Communicator#checkpointWithOwn}) of ranks that are
-     * gone may be lost, should no copy of one be left. Otherwise the job ends with UNRECOVERABLE
-     * then.
+     * With {@link #elastic}: own models ({@link Communicator#checkpoint(byte[], byte[])}) of ranks
+     * that are gone may be lost, should no copy of one be left. Otherwise the job ends with
+     * UNRECOVERABLE then.
      */
     public Settings ownModelsMayBeLost() {
       return set("elastic.own.may.be.lost", "true");

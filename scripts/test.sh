@@ -137,6 +137,7 @@ if [ "$long" = long ]; then
     :jvm-core:test >"$reports/published.log" 2>&1 || failed=1
   suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
   suite spark41-xgb311 secret SecretIT AddressesIT SparkSettingsIT
+  suite spark41-xgb311 inputs BreadthIT BadSurroundingsIT LocalModeIT
   suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark41-xgb311; do

@@ -76,4 +76,7 @@ class Modules(unittest.TestCase):
         notice = self.text("rejoin-core", ".jar", "META-INF/NOTICE")
         for crate in ("snow", "crossbeam-channel", "jni"):
             self.assertRegex(notice, rf"(?m)^- {crate} [0-9.]+: \S+")
+        # Of the compiler and the linker, which may lack the texts.
+        self.assertRegex(notice, r"(?m)^- Rust's standard library [0-9.]+: MIT OR Apache-2\.0")
+        self.assertRegex(notice, r"(?m)^- LLVM's libunwind, of zig [0-9.]+: Apache-2\.0 WITH LLVM-exception")
         self.assertTrue(any(name.startswith("native/linux-") for name in self.names("rejoin-core", ".jar")))

@@ -107,6 +107,8 @@ class AWheel(Installed):
         self.assertEqual(len(notices), 1)
         self.assertIn("- crossbeam-channel ", notices[0])
         self.assertIn("- clap ", notices[0])
+        self.assertIn("- Rust's standard library ", notices[0])
+        self.assertIn("- LLVM's libunwind, ", notices[0])
 
     def test_its_extras_state_the_ranges_of_what_it_works_with(self):
         (said,) = [path.read_text() for path in self.installed.parent.glob("rejoin-*.dist-info/METADATA")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adds up what all test runners of the project say, and prints one line: N passed, N failed, N skipped.
+"""Adds up what all test runners of the project say, and ends with one line: N passed, N failed, N skipped.
 
 Arguments: JUnit XML reports (or folders with them), and files with the output of `cargo test` or
 Python's unittest. The status is 1 when something failed, when an argument could not be read or says
@@ -16,6 +16,10 @@ CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignor
 CARGO_BROKEN = re.compile(r"^error: (could not compile|test failed|\d+ targets? failed)|SIGABRT|SIGSEGV", re.MULTILINE)
 # So many characters of a failure's reason are shown: a log that is cut to its last lines still says why.
 REASON = 2000
+# One smoke per way into Spark; docs/testing.md says how long they may take.
+WAYS = {
+    f"io.rejoin.it.{name}" for name in ("LocalClusterIT", "SparkDistributionIT", "YarnIT", "SparkTabIT", "SuperviseIT")
+}
 # What Python's unittest says at its end.
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
 
@@ -57,6 +61,26 @@ def unittest(path):
     return passed, failed, skipped
 
 
+def ways(path):
+    """Seconds of the ways into Spark in one XML report. Where nothing else is in it, what was set up before the
+    tests of a class, as YARN is, counts as well: JUnit says that of a whole report alone."""
+    try:
+        suite = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError:  # which counts as a failure already
+        return 0
+    cases = [(case.get("classname") in WAYS, float(case.get("time", "0"))) for case in suite.iter("testcase")]
+    if cases and all(of_way for of_way, _ in cases):
+        return float(suite.get("time", "0"))
+    return sum(seconds for of_way, seconds in cases if of_way)
+
+
+def print_ways(folders):
+    """A line about them, if any was run."""
+    seconds = sum(ways(file) for folder in folders if folder.is_dir() for file in folder.rglob("TEST-*.xml"))
+    if seconds:
+        print(f"ways into Spark, without Python: {seconds:.0f} s")
+
+
 def counts_of(path):
     """Counts of one argument; it must say something about tests."""
     if path.is_dir():
@@ -79,6 +103,7 @@ def main(arguments):
             print(f"FAILED {path}: {unreadable}", file=sys.stderr)
             counts = (0, 1, 0)
         totals = [total + count for total, count in zip(totals, counts)]
+    print_ways(map(pathlib.Path, arguments))
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 1 if totals[1] or not totals[0] else 0
 

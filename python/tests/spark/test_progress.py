@@ -14,7 +14,7 @@ from .cluster import JARS, PYTHONPATH, SPARK
 
 
 class ATerminal(unittest.TestCase):
-    def test_shows_how_many_rounds_of_how_many_an_estimator_has_trained_and_its_metric(self):
+    def test_shows_how_many_rounds_of_how_many_an_estimator_has_trained_and_its_metric_and_in_the_end_a_summary(self):
         with tempfile.TemporaryDirectory() as folder:
             seen = pathlib.Path(folder) / "seen"
             program = f"""if True:
@@ -61,3 +61,10 @@ class ATerminal(unittest.TestCase):
                     seen.touch()
             self.assertEqual(driver.wait(), 0, shown[-3000:])
             self.assertTrue(seen.exists(), shown[-3000:])
+            # Spark's bar of stages is away meanwhile; should a thread of ours be late, it shows once and is cleared.
+            meanwhile = shown[shown.index("[Job ") : shown.rindex("[Job ")]
+            self.assertLess(meanwhile.count("[Stage "), meanwhile.count("[Job "), meanwhile[-3000:])
+            summaries = re.findall(r"Job \w{8}: ended at .*", shown)
+            self.assertEqual(len(summaries), 1, shown[-3000:])
+            ended = r"ended at version \d+ \(round 30\) after [\d.]+ s and 0 deaths; training-logloss [01]\.\d+"
+            self.assertRegex(summaries[0], ended)

@@ -147,6 +147,10 @@ if [ "$long" = long ]; then
   for set in spark35-xgb340 spark35-xgb320 spark41-xgb311; do
     JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" attacked AttackedIT
   done
+  step "releases of XGBoost4J that nothing else runs: 3.0.4 on Spark 3.5, 3.1.0 on Spark 4.1"
+  scripts/smoke.sh 3.0.4 >"$reports/smoke-3.0.4.log" 2>&1 || failed=1
+  SCALA=2.13 scripts/smoke.sh 3.1.0 >"$reports/smoke-3.1.0.log" 2>&1 || failed=1
+  tail -qn 1 "$reports"/smoke-*.log
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT

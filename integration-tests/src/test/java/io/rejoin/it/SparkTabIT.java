@@ -114,7 +114,7 @@ class SparkTabIT {
       assertEquals(rank == 17 ? "2 times" : "once", ranks.get(rank).get(9), ranks.toString());
       assertTrue(page.html().contains(">rank " + rank + "</text>"), "not drawn: rank " + rank);
     }
-    browser.picture(address, 1300, 3300, PICTURE_OF_MANY);
+    browser.picture(address, 1300, 3500, PICTURE_OF_MANY);
     Sessions.free();
   }
 

@@ -122,10 +122,10 @@ fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
 /// Makes records: knows the time, and where each rank was last.
 pub struct Recorder {
     began: Instant,
-    /// How long the run had been going on then.
-    before: Duration,
-    /// Whether the log has its first line.
-    is_begun: bool,
+    /// How long the run had been going on when its tracker was there last, in a log that is gone on with.
+    gone: Option<Duration>,
+    /// How long it had been going on when this recorder began.
+    before: Option<Duration>,
     generation: Option<Generation>,
     places: BTreeMap<u32, (Option<u32>, Option<u32>)>,
     file: Option<File>,
@@ -138,46 +138,68 @@ impl Recorder {
     /// # Errors
     /// When the file can't be made.
     pub fn new(path: Option<&Path>) -> io::Result<Recorder> {
-        // Appended to, as a later life of a tracker may do at the same time.
-        let file = path.map(|path| File::create(path).and_then(|_| OpenOptions::new().append(true).open(path)));
-        let file = file.transpose()?;
-        let (before, places) = (Duration::ZERO, BTreeMap::new());
-        let began = Instant::now();
-        Ok(Recorder { began, before, is_begun: false, generation: None, places, file, failure: None })
+        let file = path.map(|path| {
+            // Appended to, as a later life of a tracker may do at the same time.
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            // What isn't a file has nothing to be emptied.
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            Ok::<File, io::Error>(file)
+        });
+        let (file, places) = (file.transpose()?, BTreeMap::new());
+        Ok(Recorder { began: Instant::now(), gone: None, before: None, generation: None, places, file, failure: None })
     }
 
-    /// Goes on with the log of a tracker that was ended without a word, and says when that was and since when there is
-    /// one again. A file that isn't there, or is empty, is begun; of a last line that was cut off nothing stays.
+    /// Goes on with the log of a tracker that was ended without a word. A file that isn't there, or is empty, is begun;
+    /// of a last line that was cut off nothing stays.
     ///
     /// # Errors
-    /// When the file can't be written, or isn't a log.
-    pub fn go_on(path: &Path) -> io::Result<Recorder> {
+    /// When the file can't be written, or isn't the log of a run of this program; it is as it was then.
+    pub fn go_on(path: &Path, command: &[String]) -> io::Result<Recorder> {
         let records = if path.exists() { read(path).map_err(io::Error::other)? } else { Vec::new() };
-        let Some(last) = records.last() else { return Recorder::new(Some(path)) };
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return Recorder::new(Some(path)) };
+        let since = match &first.what {
+            What::Launcher(Fact::Began { command: its, unix_seconds, .. }) if its == command => *unix_seconds,
+            _ => {
+                let (path, expected) = (path.display(), command.join(" "));
+                let text = format!("{path} is another run's log; expected that of {expected}, or name another file");
+                return Err(io::Error::other(text));
+            }
+        };
         let text = std::fs::read(path)?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let file = OpenOptions::new().append(true).open(path)?;
-        file.set_len(whole as u64)?;
+        if whole < text.len() {
+            file.set_len(whole as u64)?;
+        }
         let last = Duration::from_micros(last.micros);
-        let since = match &records[0].what {
-            What::Launcher(Fact::Began { unix_seconds, .. }) => UNIX_EPOCH + Duration::from_secs(*unix_seconds),
-            _ => UNIX_EPOCH,
-        };
         // Never backwards, whatever was done to the clock meanwhile.
-        let before = SystemTime::now().duration_since(since).map_or(last, |now| now.max(last));
-        let mut recorder = Recorder { before: last, is_begun: true, file: Some(file), ..Recorder::new(None)? };
-        recorder.fact(None, Fact::TrackerKilled);
-        recorder.before = before;
-        recorder.fact(None, Fact::TrackerBack);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(since));
+        let before = now.map_or(last, |now| now.max(last));
+        let mut recorder =
+            Recorder { gone: Some(last), before: Some(before), file: Some(file), ..Recorder::new(None)? };
+        for record in records {
+            recorder.generation = record.generation.or(recorder.generation);
+            if let Some(rank) = record.rank {
+                recorder.places.insert(rank, (record.version, record.seqno));
+            }
+        }
         Ok(recorder)
     }
 
-    /// The run begins: so many ranks, the program with its arguments, and the kill rules. Not said again in a log that
-    /// is gone on with.
+    /// The run begins: so many ranks, the program with its arguments, and the kill rules. In a log that is gone on with
+    /// it is said instead when its tracker was there last, and that there is one again.
     pub fn begins(&mut self, world: u32, command: Vec<String>, rules: Vec<String>) {
-        if !std::mem::replace(&mut self.is_begun, true) {
-            let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-            self.fact(None, Fact::Began { world, command, rules, unix_seconds });
+        match self.gone.take() {
+            Some(gone) => {
+                self.record_at(gone, None, None, What::Launcher(Fact::TrackerKilled));
+                self.fact(None, Fact::TrackerBack);
+            }
+            None => {
+                let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+                self.fact(None, Fact::Began { world, command, rules, unix_seconds });
+            }
         }
     }
 
@@ -213,9 +235,14 @@ impl Recorder {
     }
 
     fn write(&mut self, rank: Option<u32>, incarnation: Option<u32>, what: What) {
+        let at = self.before.unwrap_or_default() + self.began.elapsed();
+        self.record_at(at, rank, incarnation, what);
+    }
+
+    fn record_at(&mut self, at: Duration, rank: Option<u32>, incarnation: Option<u32>, what: What) {
         let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { return };
         let (version, seqno) = rank.and_then(|rank| self.places.get(&rank).copied()).unwrap_or_default();
-        let micros = (self.before + self.began.elapsed()).as_micros() as u64;
+        let micros = at.as_micros() as u64;
         let record = Record { micros, rank, incarnation, generation: self.generation, version, seqno, what };
         let line = serde_json::to_string(&record).map_err(io::Error::other);
         // One write for each line: a reader sees whole lines while the run goes on.
@@ -248,7 +275,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>, String> {
             Err(cause) => {
                 return Err(format!(
                     "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run \
-                     --events`, or by a job of Spark or Flink with the setting `rejoin.events`",
+                     --events` or `rejoin tracker --events`, or by a job of Spark or Flink with the setting `rejoin.events`",
                     path.display()
                 ))
             }
@@ -300,22 +327,30 @@ mod tests {
     fn the_log_of_a_tracker_that_was_killed_is_gone_on_with_by_the_next_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
+        let command = ["a".to_string()];
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        let mut recorder = Recorder::go_on(&path).unwrap();
-        let began = Fact::Began { world: 2, command: vec!["a".into()], rules: vec![], unix_seconds: now - 100 };
+        let mut recorder = Recorder::go_on(&path, &command).unwrap();
+        let began = Fact::Began { world: 2, command: command.to_vec(), rules: vec![], unix_seconds: now - 100 };
         recorder.fact(None, began.clone());
+        let (lineage, version, incarnation) = (Lineage(0), Version(7), Incarnation::nth(0));
+        recorder.event(Event::VersionEntered { rank: Rank(1), incarnation, lineage, version, round: 7 });
         drop(recorder);
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, format!("{text}{{\"micros\": 12")).unwrap();
-        let mut recorder = Recorder::go_on(&path).unwrap();
-        recorder.fact(None, Fact::Woken);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{whole}{{\"micros\": 12")).unwrap();
+        let mut recorder = Recorder::go_on(&path, &command).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole, "it hasn't begun yet");
+        recorder.begins(2, command.to_vec(), vec![]);
+        recorder.fact(Some(1), Fact::Woken);
         let records = read(&path).unwrap();
-        let facts = [began, Fact::TrackerKilled, Fact::TrackerBack, Fact::Woken];
-        assert_eq!(records.iter().map(|one| one.what.clone()).collect::<Vec<What>>(), facts.map(What::Launcher));
+        let facts = [Fact::TrackerKilled, Fact::TrackerBack, Fact::Woken].map(What::Launcher);
+        assert_eq!(records[0].what, What::Launcher(began));
+        assert_eq!(records[2..].iter().map(|one| one.what.clone()).collect::<Vec<What>>(), facts);
         let seconds: Vec<u64> = records.iter().map(|one| one.micros / 1_000_000).collect();
-        assert!(seconds[..2] == [0, 0] && seconds[2..].iter().all(|at| (99..200).contains(at)), "{seconds:?}");
+        assert!(seconds[..3] == [0; 3] && seconds[3..].iter().all(|at| (99..200).contains(at)), "{seconds:?}");
+        assert_eq!(records[4].version, Some(7), "where the rank was is known");
+        assert!(Recorder::go_on(&path, &["b".to_string()]).is_err(), "another job's");
         std::fs::write(&path, "something else\n").unwrap();
-        let error = Recorder::go_on(&path).map(drop).unwrap_err();
+        let error = Recorder::go_on(&path, &command).map(drop).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else\n");
     }

@@ -327,7 +327,7 @@ struct TrackerArguments {
     /// Encrypt what ranks send each other; what they say to the tracker always is.
     #[arg(long)]
     encrypt: bool,
-    /// Write what happens to this file, a JSON object a line.
+    /// Write what happens to this file, a JSON object a line; behind what a former life of this tracker has written.
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     /// Level of Rejoin's own log on standard error: off, error, warn, info, debug or trace.

@@ -13,8 +13,7 @@ use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
 use rejoin_agent::tracker_life::{JobTerms, TrackerLife};
 use rejoin_agent::transport::{JobId, PortRange};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
-use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,17 +61,7 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
         move |cause: std::io::Error| Error::new(Code::Io, format!("the tracker can't {what}: {cause}"))
     };
     let signal = watch_signals().map_err(io("watch for signals"))?;
-    if let Some(path) = &service.events {
-        // Nothing is begun that can't be logged. What is in the file is this job's, or nobody's as soon as it is known
-        // that this one isn't refused.
-        OpenOptions::new().append(true).create(true).open(path).map_err(io("write --events"))?;
-    }
-    let (life, mut store, server) = begin(service)?;
-    let mut recorder = match &service.events {
-        Some(path) if life.is_later() => Recorder::go_on(path),
-        path => Recorder::new(path.as_deref()),
-    }
-    .map_err(io("go on with --events"))?;
+    let (life, mut store, server, mut recorder) = begin(service)?;
     let join = &life.join;
     println!(
         "tracker of job {}, {}, at {}; life {}; join file {}",
@@ -118,7 +107,7 @@ fn ranks(world: u32, max: Option<u32>) -> String {
 }
 
 /// A new job, or the next life of the one that the join file names.
-fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer), Error> {
+fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer, Recorder), Error> {
     // Its files have the job's name, whatever number it has.
     let durable = service.durable.as_ref().map(|wanted| wanted.place(JobId([0; 16]))).transpose()?;
     let (name, world, max) = (service.name.clone(), service.world, service.elastic.map(|elastic| elastic.max));
@@ -144,6 +133,15 @@ fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer
             start
         }
     };
+    // Before this life is there for anybody: a log that can't be written ends nothing but this process.
+    let recorder = match &service.events {
+        Some(path) if is_later => Recorder::go_on(path, std::slice::from_ref(&service.name)),
+        path => Recorder::new(path.as_deref()),
+    };
+    let recorder = recorder.map_err(|cause| {
+        let path = service.events.as_deref().unwrap_or(Path::new("")).display();
+        Error::new(Code::BadArgument, format!("--events {path} can't be written to: {cause}"))
+    })?;
     let listen = service.listen.unwrap_or_else(|| Listen { address: own_address(), port: None });
     let server = life.serve(TrackerServerConfig {
         job,
@@ -156,7 +154,7 @@ fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer
             ..rules(world, life.join.life, service.lost_after, service.members, start)
         },
     })?;
-    Ok((life, store, server))
+    Ok((life, store, server, recorder))
 }
 
 /// Until the job, this life or this process is over.

@@ -8,7 +8,7 @@ use rejoin_agent::durable::{file, identity, LocalFolder};
 use rejoin_agent::event_log::{self, Record, What};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::ids::{Rank, Version};
+use rejoin_agent::protocol::ids::{Lineage, Rank, Version};
 use rejoin_agent::transport::JobId;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -51,13 +51,18 @@ fn worlds(records: &[Record]) -> Result<Vec<World>, String> {
         .collect();
     let mut ranks = joined.len() as u32;
     let mut worlds = vec![World { from: first, ranks }];
+    let mut newest = Lineage(0);
     for event in events() {
         match event {
             Event::Resized { world, .. } => ranks = *world,
             // A tracker that was ended in the middle of a resize may not have told of it; the next one sees the world.
             Event::ViewMade { alive, vacant, .. } => ranks = (alive.len() + vacant.len()) as u32,
-            // Whatever was made from this version on is made again.
-            Event::RolledBack { version, .. } => {
+            // Whatever was made from this version on is made again. Of a tracker that was ended in the middle the ranks
+            // may be the first to tell.
+            Event::RolledBack { lineage, version, .. } | Event::VersionEntered { lineage, version, .. }
+                if *lineage > newest =>
+            {
+                newest = *lineage;
                 worlds.retain(|world| world.from < *version);
                 if worlds.last().is_none_or(|last| last.ranks != ranks) {
                     worlds.push(World { from: *version, ranks });
@@ -135,7 +140,7 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rejoin_agent::protocol::ids::{Attempt, Incarnation, Lineage, Task};
+    use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Task};
 
     fn record(what: What) -> Record {
         Record { micros: 0, rank: None, incarnation: None, generation: None, version: None, seqno: None, what }
@@ -153,7 +158,11 @@ mod tests {
     }
 
     fn entered(version: u32) -> Record {
-        let (rank, incarnation, lineage) = (Rank(0), Incarnation::nth(0), Lineage(0));
+        entered_of(0, version)
+    }
+
+    fn entered_of(lineage: u32, version: u32) -> Record {
+        let (rank, incarnation, lineage) = (Rank(0), Incarnation::nth(0), Lineage(lineage));
         record(What::Event(Event::VersionEntered { rank, incarnation, lineage, version: Version(version), round: 0 }))
     }
 
@@ -161,15 +170,27 @@ mod tests {
         record(What::Event(Event::Resized { ranks: vec![], world, reason: String::new() }))
     }
 
+    fn viewed(world: u32) -> Record {
+        let (generation, alive, vacant) = (Generation { epoch: 2, number: 1 }, vec![Rank(0)], (1..world).map(Rank));
+        record(What::Event(Event::ViewMade { generation, alive, vacant: vacant.collect(), reason: String::new() }))
+    }
+
+    /// Of a lineage that [`of`] numbers.
     fn back(version: u32) -> Record {
-        let (lineage, version) = (Lineage(1), Version(version));
+        let (lineage, version) = (Lineage(0), Version(version));
         record(What::Event(Event::RolledBack { lineage, version, reason: String::new() }))
     }
 
     /// From which version on there were how many ranks, in a run that began with four.
     fn of(records: &[Record]) -> Vec<(u32, u32)> {
         let began = [joined(0), joined(1), joined(3), joined(2), joined(1), entered(0), joined(4)];
-        worlds(&[&began, records].concat()).unwrap().iter().map(|world| (world.from.0, world.ranks)).collect()
+        let mut records = [&began, records].concat();
+        let rolled_back = records.iter_mut().filter_map(|record| match &mut record.what {
+            What::Event(Event::RolledBack { lineage, .. }) => Some(lineage),
+            _ => None,
+        });
+        rolled_back.zip(1..).for_each(|(lineage, number)| *lineage = Lineage(number));
+        worlds(&records).unwrap().iter().map(|world| (world.from.0, world.ranks)).collect()
     }
 
     #[test]
@@ -178,6 +199,13 @@ mod tests {
         assert_eq!(of(&[resized(3), back(5), entered(5), resized(6), back(8)]), [(0, 4), (5, 3), (8, 6)]);
         // A death during the change, before any rank had begun: another world takes the place of that one.
         assert_eq!(of(&[resized(6), back(5), resized(5), back(5)]), [(0, 4), (5, 5)]);
+    }
+
+    #[test]
+    fn a_world_of_which_a_tracker_that_was_ended_did_not_tell_is_known_by_the_next_ones_views_and_the_ranks() {
+        assert_eq!(of(&[viewed(3), back(5)]), [(0, 4), (5, 3)]);
+        assert_eq!(of(&[resized(3), entered_of(1, 5), viewed(3), entered_of(1, 6)]), [(0, 4), (5, 3)]);
+        assert_eq!(of(&[viewed(3), entered_of(1, 5), entered(7), entered_of(1, 6)]), [(0, 4), (5, 3)]);
     }
 
     #[test]

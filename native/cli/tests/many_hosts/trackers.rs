@@ -1,7 +1,7 @@
 //! A job whose tracker dies, or has a second one beside it.
 
-use crate::harness::{signal, until};
-use crate::jobs::{digest, undisturbed, Job};
+use crate::harness::{finish, rejoin, signal, until};
+use crate::jobs::{digest, undisturbed, Job, WORLD};
 use crate::missing;
 
 #[test]
@@ -32,6 +32,23 @@ fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has
     let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     assert_eq!(digest(&[&a, &b]), undisturbed());
     second.ended().ended(0);
+}
+
+#[test]
+fn a_tracker_with_another_jobs_event_log_is_refused_and_the_job_goes_on_under_the_one_that_it_has() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    let (join, log) = (job.path("join"), job.path("other.jsonl"));
+    let text = std::fs::read_to_string(job.events()).expect("a log").replace("[\"training\"]", "[\"another\"]");
+    std::fs::write(&log, &text).expect("room for a log");
+    let refused = ["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--events", &log];
+    finish(&mut rejoin(&refused)).ended(1).says("other.jsonl is another run's log; expected that of training");
+    assert_eq!(std::fs::read_to_string(&log).expect("a log"), text);
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    first.ended().ended(0);
 }
 
 #[test]

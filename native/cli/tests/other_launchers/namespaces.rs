@@ -103,7 +103,7 @@ fn a_rank_is_killed_and_a_host_is_cut_off_without_a_word_and_the_model_is_that_o
     let named = network.addresses[1..].iter().cloned().zip(network.namespaces.iter().cloned());
     let mut hosts = Hosts::within(&[a, b, c], named.collect());
     let job = Job::new();
-    let (events, ssh, program) = (job.path("run.jsonl"), hosts.client(), example("scenario"));
+    let (events, ssh, program) = (job.events(), hosts.client(), example("scenario"));
     let mark = format!("NAMESPACE={events}");
     let listed = format!("{a}:2,{b}:2,{c}:2");
     let options = ["run", "-H", &listed, "-n", "4", "--listen", here, "--ssh", &ssh, "--events", &events, "--restart"];

@@ -23,6 +23,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// One rank in one incarnation.
 pub(super) struct LocalRank {
     pub(super) member: MemberId,
+    /// Which rank it was in the world that made what it starts from.
+    pub(super) was: Option<Rank>,
     pub(super) world: u32,
     /// The number of each rank's host when it started, for as long as it has no plan.
     pub(super) hosts: Vec<usize>,
@@ -52,6 +54,7 @@ pub(super) struct LocalRankState {
 impl LocalRank {
     pub(super) fn new(
         member: MemberId,
+        was: Option<Rank>,
         hosts: Vec<usize>,
         lineage: Lineage,
         version: Version,
@@ -71,6 +74,7 @@ impl LocalRank {
         };
         Ok(LocalRank {
             member,
+            was,
             world: hosts.len() as u32,
             hosts,
             lineage,

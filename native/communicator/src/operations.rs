@@ -247,8 +247,9 @@ impl Operations {
             inner.log_bytes = LogBytes::default();
         }
         let entered = inner.calls.enter(version, || ());
+        entered.map_err(|error| inner.calls.fails(error))?;
         inner.is_at(round);
-        entered.map_err(|error| inner.calls.fails(error))
+        Ok(())
     }
 
     /// The trainer begins this round, within a version.

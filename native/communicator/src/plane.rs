@@ -42,9 +42,8 @@ pub struct CollectivePlane {
     on_pressure: Option<Box<PressureCallback>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
-    /// In which rounds ranks of this process were sent back that haven't gone on yet. Which of them goes on as which
-    /// rank isn't known here; ranks of one job are in the same round, or in the next one.
-    sent_back: Mutex<Vec<u32>>,
+    /// In which rounds ranks of this process were sent back that haven't gone on yet.
+    sent_back: Mutex<BTreeMap<Rank, u32>>,
 }
 
 /// Asks another holder to make room in the budget that is shared with it. Returns at once.
@@ -76,13 +75,13 @@ impl CollectivePlane {
     }
 
     /// A rank of this process was sent back to an older version in this round.
-    pub(super) fn is_sent_back(&self, round: u32) {
-        self.sent_back.lock().push(round);
+    pub(super) fn is_sent_back(&self, rank: Rank, round: u32) {
+        self.sent_back.lock().insert(rank, round);
     }
 
-    /// A rank begins: the round in which it was sent back before, if it was.
-    pub(super) fn goes_on(&self) -> Option<u32> {
-        self.sent_back.lock().pop()
+    /// What was this rank begins again: the round in which it was sent back, if it was, in this process.
+    pub(super) fn goes_on(&self, was: Rank) -> Option<u32> {
+        self.sent_back.lock().remove(&was)
     }
 
     /// Memory that a rank that is about to join shares with others of its host: its join says
@@ -279,7 +278,8 @@ impl DataPlane for CollectivePlane {
     }
 
     fn start(&self, member: MemberId, hosts: &[usize], start: &Start) {
-        match LocalRank::new(member, hosts.to_vec(), start.lineage, start.version, self.budget.clone()) {
+        let was = start.former.as_ref().map_or(Some(member.rank), |former| former.rank);
+        match LocalRank::new(member, was, hosts.to_vec(), start.lineage, start.version, self.budget.clone()) {
             Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
             // The rank finds no local rank after its join, which it learns then; its peers see it leave.
             Err(error) => log::error!("rank {}: {error}", member.rank),

@@ -84,7 +84,7 @@ impl Calls {
             return Err(Error::new(Code::BadState, text));
         };
         let Choices { at_most, rank_profile, log, repeats } = choices;
-        let sent_back_in = plane.goes_on();
+        let sent_back_in = local_rank.was.and_then(|was| plane.goes_on(was));
         Ok(Calls {
             peer_links: PeerLinks::new(member, local_rank.world),
             shapes: Shapes::new(member.rank.0 as usize, local_rank.world as usize),
@@ -115,9 +115,8 @@ impl Calls {
     /// By the newest plan, which may come a moment later than the start.
     pub(super) fn placement(&self) -> Placement {
         let state = self.local_rank.lock();
-        let hosts = state.participant.hosts();
-        let hosts = if hosts.is_empty() { &self.local_rank.hosts } else { hosts };
-        Placement::of(self.rank().0 as usize, hosts)
+        let hosts = Some(state.participant.hosts()).filter(|hosts| hosts.len() == self.world() as usize);
+        Placement::of(self.rank().0 as usize, hosts.unwrap_or(&self.local_rank.hosts))
     }
 
     pub(super) fn world(&self) -> u32 {
@@ -153,7 +152,7 @@ impl Calls {
         if error.code.goes_back() {
             let before = self.catch_up.as_ref().and_then(CatchUp::sent_back_in);
             if let Some(round) = self.begun.max(before) {
-                self.plane.is_sent_back(round);
+                self.plane.is_sent_back(self.rank(), round);
             }
         }
         let ends_the_job = [Code::BadState, Code::Mismatch, Code::OutOfSpace, Code::Internal, Code::TrainingFailed]
@@ -318,6 +317,21 @@ mod tests {
         let Placement { local_rank, local_size, cross_rank, cross_size } =
             calls(&plane(), member, &[0, 0, 1, 1]).placement();
         assert_eq!((local_rank, local_size, cross_rank, cross_size), (1, 2, 1, 2));
+    }
+
+    #[test]
+    fn a_version_that_a_rank_was_sent_back_from_before_it_entered_it_is_no_round_that_it_has_begun() {
+        let (plane, rank) = (plane(), Rank(0));
+        let mut first = calls(&plane, MemberId { rank, incarnation: Incarnation::nth(0) }, &[0, 0]);
+        first.begins(5, 0);
+        first.local_rank.lock().error = Some(Error::new(Code::Resized, "the world has changed"));
+        let error = first.enter(Version(6), || ()).expect_err("it was sent back");
+        let _ = first.fails(error);
+        // Another rank of the process takes nothing of that.
+        let other = MemberId { rank: Rank(1), incarnation: Incarnation::nth(1) };
+        assert_eq!(calls(&plane, other, &[0, 0]).catch_up.and_then(|it| it.sent_back_in()), None);
+        let again = calls(&plane, MemberId { rank, incarnation: Incarnation::nth(1) }, &[0, 0]);
+        assert_eq!(again.catch_up.and_then(|it| it.sent_back_in()), Some(5));
     }
 
     #[test]

@@ -241,8 +241,9 @@ impl Communicator {
         let (member, version) = (self.member(), taken.checkpoint.version);
         let (agent, calls) = (&self.agent, &mut self.calls);
         let entered = agent.take(member, taken, |entered| calls.enter(version, entered));
+        entered.map_err(|error| self.fails(error))?;
         self.calls.begins(version.0, 0);
-        entered.map(|()| version).map_err(|error| self.fails(error))
+        Ok(version)
     }
 
     /// The end: reports this model, which has to be the same at all ranks, and waits until all

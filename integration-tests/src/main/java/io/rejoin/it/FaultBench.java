@@ -17,6 +17,7 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
 import java.util.function.LongConsumer;
@@ -221,9 +222,11 @@ public final class FaultBench {
         RejoinRun run = configured(new RejoinRun(spark, RECIPE, workers, LONG_ROUNDS), 0);
         run.fault(rule).listen(new AtTheFault(any -> later.execute(() -> comes(hosts))));
         AtomicLong newcomer = new AtomicLong();
+        AtomicBoolean isDue = new AtomicBoolean();
         run.listen(
             event -> {
-              if (event.kind() == Kind.AGENT_JOINED) {
+              isDue.compareAndSet(false, event.kind() == Kind.FAULT_FIRED);
+              if (isDue.get() && event.kind() == Kind.AGENT_JOINED) {
                 newcomer.set(event.number("pid"));
               }
             });
@@ -232,6 +235,9 @@ public final class FaultBench {
             "Rejoin, more workers",
             Fault.COMES,
             new Trial(calm, struck.struck(), struck.moments()));
+        if (newcomer.get() == 0) {
+          throw new IllegalStateException("no executor came before the training was over");
+        }
         hosts.killHostOf(newcomer.get());
       }
       spark.stop();

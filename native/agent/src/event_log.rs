@@ -275,7 +275,8 @@ pub fn read(path: &Path) -> Result<Vec<Record>, String> {
             Err(cause) => {
                 return Err(format!(
                     "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run \
-                     --events` or `rejoin tracker --events`, or by a job of Spark or Flink with the setting `rejoin.events`",
+                     --events` or `rejoin tracker --events`, or by a job of Spark or Flink with the setting \
+                     `rejoin.events`",
                     path.display()
                 ))
             }

@@ -133,20 +133,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that writes nowhere, or to a new file.
+    /// A recorder that writes nowhere, or to a file, of which nothing stays when the run begins.
     ///
     /// # Errors
     /// When the file can't be made.
     pub fn new(path: Option<&Path>) -> io::Result<Recorder> {
-        let file = path.map(|path| {
-            // Appended to, as a later life of a tracker may do at the same time.
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
-            // What isn't a file has nothing to be emptied.
-            if file.metadata()?.is_file() {
-                file.set_len(0)?;
-            }
-            Ok::<File, io::Error>(file)
-        });
+        // Appended to, as a later life of a tracker may do at the same time.
+        let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path));
         let (file, places) = (file.transpose()?, BTreeMap::new());
         Ok(Recorder { began: Instant::now(), gone: None, before: None, generation: None, places, file, failure: None })
     }
@@ -160,7 +153,9 @@ impl Recorder {
         let records = if path.exists() { read(path).map_err(io::Error::other)? } else { Vec::new() };
         let (Some(first), Some(last)) = (records.first(), records.last()) else { return Recorder::new(Some(path)) };
         let since = match &first.what {
-            What::Launcher(Fact::Began { command: its, unix_seconds, .. }) if its == command => *unix_seconds,
+            What::Launcher(Fact::Began { command: its, unix_seconds, .. }) if its == command && !is_over(last) => {
+                *unix_seconds
+            }
             _ => {
                 let (path, expected) = (path.display(), command.join(" "));
                 let text = format!("{path} is another run's log; expected that of {expected}, or name another file");
@@ -197,6 +192,9 @@ impl Recorder {
                 self.fact(None, Fact::TrackerBack);
             }
             None => {
+                // What isn't a file has nothing to be emptied.
+                let file = self.file.as_ref().filter(|file| file.metadata().is_ok_and(|about| about.is_file()));
+                self.failure = file.and_then(|file| file.set_len(0).err());
                 let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
                 self.fact(None, Fact::Began { world, command, rules, unix_seconds });
             }
@@ -250,6 +248,10 @@ impl Recorder {
             self.failure = Some(cause);
         }
     }
+}
+
+fn is_over(record: &Record) -> bool {
+    matches!(record.what, What::Launcher(Fact::Over { .. }))
 }
 
 /// Reads a log.
@@ -350,6 +352,12 @@ mod tests {
         assert!(seconds[..3] == [0; 3] && seconds[3..].iter().all(|at| (99..200).contains(at)), "{seconds:?}");
         assert_eq!(records[4].version, Some(7), "where the rank was is known");
         assert!(Recorder::go_on(&path, &["b".to_string()]).is_err(), "another job's");
+        recorder.fact(None, Fact::Over { status: 0, reason: "all is done".into() });
+        assert!(Recorder::go_on(&path, &command).is_err(), "an earlier one's of that name");
+        let mut anew = Recorder::new(Some(&path)).unwrap();
+        assert!(read(&path).unwrap().len() > 1, "it hasn't begun yet");
+        anew.begins(2, command.to_vec(), vec![]);
+        assert_eq!(read(&path).unwrap().len(), 1);
         std::fs::write(&path, "something else\n").unwrap();
         let error = Recorder::go_on(&path, &command).map(drop).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");

@@ -260,3 +260,25 @@ pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_of_a_world_are_those_that_a_driver_has_set_and_none_where_it_has_set_no_fewest_ranks() {
+        let of = |pairs: &[(&str, &str)]| {
+            let texts = pairs.iter().flat_map(|(key, value)| [key.to_string(), value.to_string()]).collect();
+            let mut settings = Settings::new("tracker", texts)?;
+            let bounds = elastic(&mut settings, 3)?;
+            settings.done().map(|()| bounds)
+        };
+        assert_eq!(of(&[]).unwrap(), None);
+        let usual = of(&[("elastic.min", "1")]).unwrap().unwrap();
+        assert_eq!((usual.min, usual.max, usual.most_resizes, usual.own_may_be_lost), (1, 3, None, false));
+        let all = [("elastic.min", "1"), ("elastic.resizes.limit", "2"), ("elastic.own.may.be.lost", "true")];
+        let chosen = of(&all).unwrap().unwrap();
+        assert_eq!((chosen.most_resizes, chosen.own_may_be_lost), (Some(2), true));
+        assert!(of(&[("elastic.min", "1"), ("elastic.own.may.be.lost", "perhaps")]).is_err());
+    }
+}

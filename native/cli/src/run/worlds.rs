@@ -57,11 +57,10 @@ fn worlds(records: &[Record]) -> Result<Vec<World>, String> {
             Event::Resized { world, .. } => ranks = *world,
             // A tracker that was ended in the middle of a resize may not have told of it; the next one sees the world.
             Event::ViewMade { alive, vacant, .. } => ranks = (alive.len() + vacant.len()) as u32,
+            Event::VersionEntered { lineage, .. } if *lineage <= newest => {}
             // Whatever was made from this version on is made again. Of a tracker that was ended in the middle the ranks
             // may be the first to tell.
-            Event::RolledBack { lineage, version, .. } | Event::VersionEntered { lineage, version, .. }
-                if *lineage > newest =>
-            {
+            Event::RolledBack { lineage, version, .. } | Event::VersionEntered { lineage, version, .. } => {
                 newest = *lineage;
                 worlds.retain(|world| world.from < *version);
                 if worlds.last().is_none_or(|last| last.ranks != ranks) {
@@ -206,6 +205,19 @@ mod tests {
         assert_eq!(of(&[viewed(3), back(5)]), [(0, 4), (5, 3)]);
         assert_eq!(of(&[resized(3), entered_of(1, 5), viewed(3), entered_of(1, 6)]), [(0, 4), (5, 3)]);
         assert_eq!(of(&[viewed(3), entered_of(1, 5), entered(7), entered_of(1, 6)]), [(0, 4), (5, 3)]);
+    }
+
+    #[test]
+    fn a_job_that_goes_on_from_a_durable_version_may_have_a_lineage_that_its_log_has_had_before() {
+        let again = |lineage| {
+            let (lineage, version) = (Lineage(lineage), Version(5));
+            record(What::Event(Event::RolledBack { lineage, version, reason: String::new() }))
+        };
+        let first = [joined(0), joined(1), entered(0), entered_of(3, 8)];
+        for lineage in [2, 3] {
+            let worlds = worlds(&[&first[..], &[resized(1), again(lineage)]].concat()).unwrap();
+            assert_eq!(worlds.iter().map(|world| (world.from.0, world.ranks)).collect::<Vec<_>>(), [(0, 2), (5, 1)]);
+        }
     }
 
     #[test]

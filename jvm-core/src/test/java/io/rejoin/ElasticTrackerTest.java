@@ -23,9 +23,6 @@ class ElasticTrackerTest {
   /** Reached only when something is broken. */
   private static final long LIMIT_MILLIS = 30_000;
 
-  /** Both are missing by then. */
-  private static final long SOON_MILLIS = 3_000;
-
   private static final Communicator.Limits LIMITS =
       new Communicator.Limits(LIMIT_MILLIS, LIMIT_MILLIS, LIMIT_MILLIS);
 
@@ -51,7 +48,7 @@ class ElasticTrackerTest {
 
   private void tasks(Tracker tracker) {
     for (int number = 0; number < WORLD; number++) {
-      AgentSettings settings = new AgentSettings(tracker.address()).ownCopies(1);
+      AgentSettings settings = new AgentSettings(tracker.address());
       String name = "process " + number;
       Agent agent = Agent.open(job, secret, settings.place(name, "127.0.0.1", "localhost"));
       agents.add(agent);
@@ -105,15 +102,6 @@ class ElasticTrackerTest {
     tracker.executorGone("process " + number, "its host is gone");
   }
 
-  /** Both processes are gone that have the own model of one of their ranks. */
-  private void twoOfThreeGo(Tracker tracker) {
-    tasks(tracker);
-    trains(tracker);
-    agents.subList(1, WORLD).forEach(Agent::close);
-    goes(tracker, 2);
-    goes(tracker, 1);
-  }
-
   @Test
   void a_world_that_has_changed_as_often_as_it_may_ends_when_it_would_change_again() {
     Tracker.Settings settings = settings(10 * LIMIT_MILLIS).resetLimit(1);
@@ -130,31 +118,6 @@ class ElasticTrackerTest {
       assertEquals(RejoinException.Code.UNRECOVERABLE, failure.code());
       String said = failure.getMessage();
       assertTrue(said.contains("changed once, and may not change again"), said);
-    }
-  }
-
-  @Test
-  void own_models_of_which_no_copy_is_left_are_lost_where_the_driver_allows_it() throws Exception {
-    Tracker.Settings settings = settings(SOON_MILLIS).ownModelsMayBeLost();
-    try (Tracker tracker = Tracker.open(job, secret, settings)) {
-      twoOfThreeGo(tracker);
-      while (!until(tracker, Kind.RESIZED).text("world").equals("1")) {
-        // One after the other, if they weren't missed at once.
-      }
-      trains(tracker);
-      mayEnd.countDown();
-      tasks.get(0).get(LIMIT_MILLIS, TimeUnit.MILLISECONDS);
-    }
-  }
-
-  @Test
-  void own_models_of_which_no_copy_is_left_end_a_job_that_may_not_lose_them() {
-    try (Tracker tracker = Tracker.open(job, secret, settings(SOON_MILLIS))) {
-      twoOfThreeGo(tracker);
-      until(tracker, Kind.JOB_FAILED);
-      RejoinException failure = assertThrows(RejoinException.class, tracker::result);
-      assertEquals(RejoinException.Code.UNRECOVERABLE, failure.code());
-      assertTrue(failure.getMessage().contains("may not be lost"), failure.getMessage());
     }
   }
 }

@@ -140,7 +140,7 @@ fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer
     };
     let recorder = recorder.map_err(|cause| {
         let path = service.events.as_deref().unwrap_or(Path::new("")).display();
-        Error::new(Code::BadArgument, format!("--events {path} can't be written to: {cause}"))
+        Error::new(Code::BadArgument, format!("--events {path} can't be used: {cause}"))
     })?;
     let listen = service.listen.unwrap_or_else(|| Listen { address: own_address(), port: None });
     let server = life.serve(TrackerServerConfig {

@@ -29,6 +29,8 @@ pub(super) struct LocalRank {
     /// The number of each rank's host when it started, for as long as it has no plan.
     pub(super) hosts: Vec<usize>,
     pub(super) lineage: Lineage,
+    /// The version that it starts at.
+    pub(super) starts_at: Version,
     state: Mutex<LocalRankState>,
     /// The rank's thread waits in its poll when it has nothing to do.
     parker: Parker<AtomicU64>,
@@ -78,6 +80,7 @@ impl LocalRank {
             world: hosts.len() as u32,
             hosts,
             lineage,
+            starts_at: version,
             state: Mutex::new(state),
             parker: Parker::default(),
             waker,

@@ -42,7 +42,8 @@ pub struct CollectivePlane {
     on_pressure: Option<Box<PressureCallback>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
-    /// In which rounds ranks of this process were sent back that haven't gone on yet.
+    /// In which rounds ranks of this process were sent back that haven't gone on yet, by what they were in the world
+    /// that has made what they will start from.
     sent_back: Mutex<BTreeMap<Rank, u32>>,
 }
 

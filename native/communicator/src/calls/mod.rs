@@ -148,11 +148,14 @@ impl Calls {
             state.participant.give_up();
         }
         let reported = state.error.is_some();
+        // A world that has finished nothing starts the next one from what a former one has made.
+        let in_no_new_version = state.participant.version() == self.local_rank.starts_at;
         drop(state);
         if error.code.goes_back() {
             let before = self.catch_up.as_ref().and_then(CatchUp::sent_back_in);
-            if let Some(round) = self.begun.max(before) {
-                self.plane.is_sent_back(self.rank(), round);
+            let rank = if in_no_new_version { self.local_rank.was } else { Some(self.rank()) };
+            if let (Some(rank), Some(round)) = (rank, self.begun.max(before)) {
+                self.plane.is_sent_back(rank, round);
             }
         }
         let ends_the_job = [Code::BadState, Code::Mismatch, Code::OutOfSpace, Code::Internal, Code::TrainingFailed]
@@ -289,12 +292,17 @@ mod tests {
     use super::*;
     use rejoin_agent::logs::{Budget, LogLimits};
     use rejoin_agent::DataPlane;
+    use rejoin_protocol::former::Former;
     use rejoin_protocol::host::Start;
     use rejoin_protocol::ids::{Incarnation, Lineage, MemberId};
 
     fn calls(plane: &Arc<CollectivePlane>, member: MemberId, hosts: &[usize]) -> Calls {
+        started(plane, member, hosts, None)
+    }
+
+    fn started(plane: &Arc<CollectivePlane>, member: MemberId, hosts: &[usize], former: Option<Box<Former>>) -> Calls {
         let (incarnation, lineage, version) = (member.incarnation, Lineage(0), Version(0));
-        let (checkpoint, own, former, local) = (None, None, None, None);
+        let (checkpoint, own, local) = (None, None, None);
         let start = Start { incarnation, lineage, version, checkpoint, own, former, local, hooked: false };
         plane.start(member, hosts, &start);
         let choices = Choices {
@@ -332,6 +340,25 @@ mod tests {
         assert_eq!(calls(&plane, other, &[0, 0]).catch_up.and_then(|it| it.sent_back_in()), None);
         let again = calls(&plane, MemberId { rank, incarnation: Incarnation::nth(1) }, &[0, 0]);
         assert_eq!(again.catch_up.and_then(|it| it.sent_back_in()), Some(5));
+    }
+
+    #[test]
+    fn a_rank_that_is_sent_back_again_before_its_new_world_has_a_version_still_knows_what_it_had_begun() {
+        let plane = plane();
+        let calls = |rank, was: Option<u32>, hosts: &[usize]| {
+            let former = was.map(|was| Box::new(Former { world: 4, rank: Some(Rank(was)), given: Vec::new() }));
+            started(&plane, MemberId { rank: Rank(rank), incarnation: Incarnation::nth(1) }, hosts, former)
+        };
+        let resized = || Error::new(Code::Resized, "the world has changed");
+        let mut of_four = calls(3, None, &[0; 4]);
+        of_four.begins(5, 0);
+        let _ = of_four.fails(resized());
+        let mut of_three = calls(2, Some(3), &[0; 3]);
+        of_three.begins(4, 0);
+        let _ = of_three.fails(resized());
+        // The newest version is still one that the world of four has made.
+        let of_two = calls(1, Some(3), &[0; 2]);
+        assert_eq!(of_two.catch_up.and_then(|it| it.sent_back_in()), Some(5));
     }
 
     #[test]

@@ -58,6 +58,44 @@ PROGRAM = """
     print(f"of {hvd.size()}, digest", hashlib.sha256(content + repr(state.losses).encode()).hexdigest(), flush=True)
     """
 
+# Batches of an ElasticSampler, whose last ones are empty at some ranks, and the sum of what all add. Commits hold the
+# weights after each batch.
+SAMPLED = """
+    import torch
+    import torch.nn.functional as F
+    import rejoin.torch as hvd
+
+    torch.set_num_threads(1)
+    numbers = torch.Generator().manual_seed(42)
+    rows = torch.randn(101, 20, generator=numbers, dtype=torch.float64)
+    labels = (rows.sum(1) > 0).long()
+    model = torch.nn.Linear(20, 2).double()
+    with torch.no_grad():
+        for each in model.parameters():
+            each.zero_()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    optimizer = hvd.DistributedOptimizer(optimizer, op=hvd.Sum)
+    empty = 0
+
+    @hvd.elastic.run
+    def train(state):
+        global empty
+        while state.sampler.epoch < 3:
+            # 24 samples at a time, however many ranks there are.
+            share = 24 // hvd.size()
+            for mine in state.sampler.batches(state.ranks, share):
+                optimizer.zero_grad()
+                (F.cross_entropy(model(rows[mine]), labels[mine], reduction="sum") / 24).backward()
+                optimizer.step()
+                empty += len(mine) == 0
+                state.commit()
+
+    sampler = hvd.elastic.ElasticSampler(len(rows))
+    train(hvd.elastic.State(model=model, optimizer=optimizer, sampler=sampler))
+    weights = model.weight.detach().flatten().tolist()
+    print("empty batches", empty, "weights", *(f"{each:.17g}" for each in weights), flush=True)
+    """
+
 # Of two ranks: gradients by hand, and what is refused.
 GRADIENTS = """
     import torch
@@ -184,6 +222,24 @@ class Torch(Launched):
         out, _ = self.run_ranks(3, PROGRAM, *fewer)
         self.digest(out)
         self.assertEqual(out.count("of 2, digest"), 2, out)
+
+    def test_sums_over_a_samplers_batches_are_those_of_one_process_although_some_are_empty_and_a_rank_dies(self):
+        def trained(world, *options):
+            out, err = self.run_ranks(world, SAMPLED, *options)
+            found = re.findall(r"empty batches (\d+) weights (.*)", out)
+            self.assertEqual(len(found), world, out)
+            return [[float(each) for each in weights.split()] for _, weights in found], [int(n) for n, _ in found], err
+
+        (alone,), _, _ = trained(1)
+        for options in ([], ["--restart", "--kill", "rank=2,version=9,seqno=0"]):
+            with self.subTest(options=options):
+                models, empty, err = trained(3, *options)
+                self.assertEqual(err.count("fired"), len(options) // 3, err)
+                self.assertGreater(max(empty), 0, "expected a rank without a sample at the tail")
+                for model in models:
+                    self.assertEqual(model, models[0])
+                    for ours, theirs in zip(model, alone):
+                        self.assertAlmostEqual(ours, theirs, places=12)
 
     def test_a_process_that_comes_into_a_loop_in_horovods_words_has_the_rate_of_the_new_world(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,13 +1,13 @@
 //! The join file: where processes of other hosts find the job's tracker, and what proves that they belong to the job.
 //!
-//! It is the one place where a secret stands in a file. So it is this user's alone, and one that
-//! others can read isn't used.
+//! It is the one place where a secret stands in a file, or it names the file that the user has it in. So it is this
+//! user's alone, and one that others can read isn't used.
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, Secret};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -26,6 +26,8 @@ pub struct JoinFile {
     pub job: JobId,
     /// Its secret.
     pub secret: Secret,
+    /// Where that stands, on all hosts; `None`: in the join file itself.
+    pub secret_file: Option<PathBuf>,
     /// Number of ranks.
     pub world: u32,
     /// Where the tracker is.
@@ -95,7 +97,10 @@ struct Written {
     is_for_status: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     durable: Option<WrittenPlace>,
-    secret: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -106,29 +111,20 @@ struct WrittenPlace {
 }
 
 impl JoinFile {
-    /// Reads a join file; `None` where there is none.
+    /// Reads a join file, and the file of its secret where it names one; `None` where there is no join file.
     ///
     /// # Errors
-    /// `Io` when it can't be read; `BadArgument` when it is another user's, others can read it, or
-    /// it is no join file.
+    /// `Io` when one can't be read; `BadArgument` when it is another user's, others can read it, or it is none.
     pub fn read(path: &Path) -> Result<Option<JoinFile>, Error> {
-        let io =
-            |cause: io::Error| Error::new(Code::Io, format!("the join file {} can't be read: {cause}", path.display()));
-        let bad = |text: String| Error::new(Code::BadArgument, format!("the join file {} {text}", path.display()));
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(io(cause)),
-        };
-        // Asked of what was opened, not of what stands there a moment later.
-        let facts = file.metadata().map_err(io)?;
-        // SAFETY: it only asks, and can't fail.
-        let user = unsafe { libc::geteuid() };
-        if facts.uid() != user {
+        let what = format!("the join file {}", path.display());
+        let Some((text, facts)) = text_of(path, &what)? else { return Ok(None) };
+        let bad = |text: String| Error::new(Code::BadArgument, format!("{what} {text}"));
+        if facts.uid() != user() {
             return Err(bad(format!(
-                "belongs to user {} and this process to user {user}; it holds the job's secret, so only its owner's \
+                "belongs to user {} and this process to user {}; it holds the job's secret, so only its owner's \
                  processes may join",
-                facts.uid()
+                facts.uid(),
+                user()
             )));
         }
         if facts.mode() & 0o077 != 0 {
@@ -138,21 +134,24 @@ impl JoinFile {
                 facts.mode() & 0o777
             )));
         }
-        let mut text = String::new();
-        file.take(LONGEST).read_to_string(&mut text).map_err(io)?;
-        JoinFile::parse(&text)
-            .map(Some)
-            .map_err(|cause| bad(format!("is none ({cause}); `rejoin tracker --join` writes one")))
+        let none = |cause: String| bad(format!("is none ({cause}); `rejoin tracker --join` writes one"));
+        let written: Written = serde_json::from_str(&text).map_err(|cause| none(cause.to_string()))?;
+        let elsewhere = written.secret_file.as_deref().map(secret_in).transpose()?;
+        JoinFile::of(written, elsewhere).map(Some).map_err(none)
     }
 
-    /// What a join file says, of its text.
+    /// What a join file says, of its text, which has the secret in it.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<JoinFile, String> {
-        let written: Written = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
+        JoinFile::of(serde_json::from_str(text).map_err(|cause| cause.to_string())?, None)
+    }
+
+    fn of(written: Written, elsewhere: Option<Secret>) -> Result<JoinFile, String> {
         let job = from_hex(&written.id).ok_or("its id is not 32 hexadecimal digits")?;
-        let secret = from_hex(&written.secret).ok_or("its secret is not 64 hexadecimal digits")?;
+        let here = || written.secret.as_deref().and_then(from_hex).map(Secret::new);
+        let secret = elsewhere.or_else(here).ok_or("its secret is not 64 hexadecimal digits")?;
         let place = |WrittenPlace { folder, every, identity }| {
             let identity = from_hex(&identity).ok_or("what its durable checkpoints are marked with is no number")?;
             match folder.is_absolute() {
@@ -164,7 +163,8 @@ impl JoinFile {
         Ok(JoinFile {
             name: written.job,
             job: JobId(job),
-            secret: Secret::new(secret),
+            secret,
+            secret_file: written.secret_file,
             world: written.world,
             tracker: written.tracker,
             life: written.life,
@@ -181,8 +181,9 @@ impl JoinFile {
 
     /// The same on one line, the secret included: for a pipe that nobody else reads.
     pub fn line(&self) -> String {
+        let here = JoinFile { secret_file: None, ..self.clone() };
         // Numbers and texts can always be written.
-        serde_json::to_string(&self.written()).unwrap_or_default() + "\n"
+        serde_json::to_string(&here.written()).unwrap_or_default() + "\n"
     }
 
     fn written(&self) -> Written {
@@ -199,7 +200,9 @@ impl JoinFile {
                 every: place.every,
                 identity: place.identity.to_string(),
             }),
-            secret: self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect(),
+            secret_file: self.secret_file.clone(),
+            secret: (self.secret_file.is_none())
+                .then(|| self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect()),
         }
     }
 
@@ -228,6 +231,53 @@ impl JoinFile {
     }
 }
 
+/// A file's text, with its owner and mode; `None` where there is none.
+fn text_of(path: &Path, what: &str) -> Result<Option<(String, Metadata)>, Error> {
+    let io = |cause: io::Error| Error::new(Code::Io, format!("{what} can't be read: {cause}"));
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(io(cause)),
+    };
+    // Asked of what was opened, not of what stands there a moment later.
+    let facts = file.metadata().map_err(io)?;
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).map_err(io)?;
+    Ok(Some((text, facts)))
+}
+
+fn user() -> u32 {
+    // SAFETY: it only asks, and can't fail.
+    unsafe { libc::geteuid() }
+}
+
+/// A secret that the user has given in a file: 64 hexadecimal digits. It may be root's, and readable by a group, as
+/// Kubernetes mounts a Secret.
+///
+/// # Errors
+/// `Io` when it can't be read; `BadArgument` when it is a third user's, others can read it, or it is none.
+pub fn secret_in(path: &Path) -> Result<Secret, Error> {
+    let what = format!("the secret's file {}", path.display());
+    let missing = || {
+        Error::new(Code::Io, format!("{what} isn't there; expected it on each host of the job, under the same name"))
+    };
+    let (text, facts) = text_of(path, &what)?.ok_or_else(missing)?;
+    let bad = |text: String| Error::new(Code::BadArgument, format!("{what} {text}"));
+    if ![0, user()].contains(&facts.uid()) {
+        return Err(bad(format!("belongs to user {}; expected user {} or root", facts.uid(), user())));
+    }
+    let others = if facts.uid() == 0 { 0o027 } else { 0o077 };
+    if facts.mode() & others != 0 {
+        return Err(bad(format!(
+            "has mode {:03o}, so others can read it or write to it; expected 600, or 440 if it is root's. Make a new \
+             secret: this one may be known",
+            facts.mode() & 0o777
+        )));
+    }
+    let digits = "expected 64 hexadecimal digits, as `openssl rand -hex 32` prints";
+    from_hex(text.trim()).map(Secret::new).ok_or_else(|| bad(format!("holds none; {digits}")))
+}
+
 fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -252,6 +302,7 @@ mod tests {
             name: "training".into(),
             job: JobId([7; 16]),
             secret: Secret::new([0xab; 32]),
+            secret_file: None,
             world: 8,
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 3,
@@ -286,6 +337,38 @@ mod tests {
         let error = JoinFile::read(&path).expect_err("the group can read it");
         assert_eq!(error.code, Code::BadArgument);
         assert!(error.message.contains("mode 640") && error.message.contains("expected 600"), "{error}");
+    }
+
+    #[test]
+    fn a_join_file_may_name_the_file_of_its_secret_and_has_none_itself_then() {
+        let (folder, path, mut file) = written();
+        let secret = folder.path().join("secret");
+        let digits = "cd".repeat(32);
+        let write = |text: &str, mode: u32| {
+            std::fs::write(&secret, text).expect("it is written");
+            std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        write(&(digits.clone() + "\n"), 0o600);
+        (file.secret, file.secret_file) = (secret_in(&secret).expect("a secret"), Some(secret.clone()));
+        file.write(&path).expect("it is written");
+        assert!(!std::fs::read_to_string(&path).expect("it is text").contains(&digits));
+        let read = JoinFile::read(&path).expect("it is read").expect("it is there");
+        assert_eq!((read.secret.expose(), &read.secret_file), (&[0xcd; 32], &file.secret_file));
+        let told = JoinFile::parse(&read.line()).expect("a line has it whole");
+        assert_eq!((told.secret.expose(), told.secret_file), (&[0xcd; 32], None));
+        for (text, mode, expected) in [
+            (digits.as_str(), 0o604, "has mode 604"),
+            (digits.as_str(), 0o620, "has mode 620"),
+            ("a word", 0o600, "expected 64 hexadecimal digits, as `openssl rand -hex 32` prints"),
+        ] {
+            write(text, mode);
+            let error = JoinFile::read(&path).expect_err(expected);
+            assert_eq!(error.code, Code::BadArgument);
+            assert!(error.message.contains("the secret's file") && error.message.contains(expected), "{error}");
+        }
+        std::fs::remove_file(&secret).expect("it is removed");
+        let error = JoinFile::read(&path).expect_err("it isn't there");
+        assert!(error.message.contains("expected it on each host of the job"), "{error}");
     }
 
     #[test]

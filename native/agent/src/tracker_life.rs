@@ -1,6 +1,6 @@
 //! A tracker that may die: the join file is all that one life of it leaves to the next.
 
-use crate::join_file::{DurablePlace, JoinFile};
+use crate::join_file::{secret_in, DurablePlace, JoinFile};
 use crate::{TrackerServer, TrackerServerConfig};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, PortRange, Secret};
@@ -21,20 +21,26 @@ pub struct JobTerms {
     pub max: Option<u32>,
     /// Where all ranks write durable checkpoints.
     pub durable: Option<DurablePlace>,
+    /// The file of the job's secret; `None`: the job makes its own, which stands in the join file.
+    pub secret_file: Option<PathBuf>,
 }
 
 impl fmt::Display for JobTerms {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let JobTerms { name, world, max, durable } = self;
+        let JobTerms { name, world, max, durable, secret_file } = self;
         write!(formatter, "job {name} with {world} ranks")?;
         if let Some(max) = max {
             write!(formatter, " (at most {max})")?;
         }
         match durable {
             Some(DurablePlace { folder, every, .. }) if every.get() > 1 => {
-                write!(formatter, " and every {every}th checkpoint in {}", folder.display())
+                write!(formatter, " and every {every}th checkpoint in {}", folder.display())?;
             }
-            Some(DurablePlace { folder, .. }) => write!(formatter, " and every checkpoint in {}", folder.display()),
+            Some(DurablePlace { folder, .. }) => write!(formatter, " and every checkpoint in {}", folder.display())?,
+            None => {}
+        }
+        match secret_file {
+            Some(file) => write!(formatter, " and its secret in {}", file.display()),
             None => Ok(()),
         }
     }
@@ -82,8 +88,8 @@ impl TrackerLife {
     /// The first life of a new job, or the next one of that which the join file names: with its number and secret.
     ///
     /// # Errors
-    /// `BadArgument` when the file is of another job, other users can read it, or it is none; `Io` when it can't be
-    /// read.
+    /// `BadArgument` when the file, or that of the secret, is of another job, other users can read it, or it is none;
+    /// `Io` when it can't be read.
     pub fn begin(path: &Path, terms: JobTerms) -> Result<TrackerLife, Error> {
         let begins = begin_alone(path)?;
         let found = JoinFile::read(path)?;
@@ -108,11 +114,15 @@ impl TrackerLife {
         let former = found.as_ref().map(|found| found.tracker);
         let (job, secret, life) = match found {
             Some(JoinFile { job, secret, life, .. }) => (job, secret, life + 1),
-            None => (JobId::random()?, Secret::random()?, 1),
+            None => {
+                let given = terms.secret_file.as_deref().map(secret_in);
+                (JobId::random()?, given.unwrap_or_else(Secret::random)?, 1)
+            }
         };
-        let JobTerms { name, world, max, durable } = terms;
+        let JobTerms { name, world, max, durable, secret_file } = terms;
         let tracker = ([0; 4], 0).into();
-        let join = JoinFile { name, job, secret, world, tracker, life, max, is_for_status: false, durable };
+        let join =
+            JoinFile { name, job, secret, secret_file, world, tracker, life, max, is_for_status: false, durable };
         Ok(TrackerLife { join, path: path.into(), former, begins })
     }
 
@@ -168,8 +178,14 @@ impl TrackerLife {
 }
 
 fn terms_of(join: &JoinFile) -> JobTerms {
-    let JoinFile { name, world, max, durable, .. } = join;
-    JobTerms { name: name.clone(), world: *world, max: *max, durable: durable.clone() }
+    let JoinFile { name, world, max, durable, secret_file, .. } = join;
+    JobTerms {
+        name: name.clone(),
+        world: *world,
+        max: *max,
+        durable: durable.clone(),
+        secret_file: secret_file.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -180,7 +196,7 @@ mod tests {
     use rejoin_protocol::tracker::{DeathLimit, TrackerConfig};
 
     fn terms(world: u32) -> JobTerms {
-        JobTerms { name: "training".into(), world, max: None, durable: None }
+        JobTerms { name: "training".into(), world, max: None, durable: None, secret_file: None }
     }
 
     fn config(ports: PortRange) -> TrackerServerConfig {
@@ -253,6 +269,7 @@ mod tests {
             (JobTerms { max: Some(4), ..terms(2) }, "2 ranks (at most 4) was"),
             (JobTerms { durable: Some(durable(1)), ..terms(2) }, "2 ranks and every checkpoint in /shared was"),
             (JobTerms { durable: Some(durable(5)), ..terms(2) }, "2 ranks and every 5th checkpoint in /shared was"),
+            (JobTerms { secret_file: Some("/secret".into()), ..terms(2) }, "2 ranks and its secret in /secret was"),
         ] {
             let Err(error) = TrackerLife::begin(&path, other) else { panic!("it is another job: {text}") };
             assert_eq!(error.code, Code::BadArgument);

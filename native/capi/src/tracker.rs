@@ -56,8 +56,9 @@ impl Opened {
         let server = TrackerServer::start(config)?;
         let tracker = server.address();
         if let Some(path) = &join_file {
-            let (secret, durable) = (secret.clone(), None);
-            JoinFile { name, job, secret, world, tracker, life: 1, max, is_for_status: false, durable }.write(path)?;
+            let (secret, secret_file, durable) = (secret.clone(), None, None);
+            JoinFile { name, job, secret, secret_file, world, tracker, life: 1, max, is_for_status: false, durable }
+                .write(path)?;
         }
         let text = |text: String| CString::new(text).unwrap_or_default();
         let (job_text, address) = (text(job.to_string()), text(tracker.to_string()));

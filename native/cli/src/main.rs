@@ -304,6 +304,10 @@ struct TrackerArguments {
     /// It is removed when the job is over.
     #[arg(long, value_name = "FILE")]
     join: PathBuf,
+    /// Take the job's secret from this file, 64 hexadecimal digits, which each host has under the same name (as a
+    /// Secret that Kubernetes mounts). The join file names it, and has none itself.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// Where it listens, an address that other hosts reach [default: the one on the way to other hosts].
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     listen: Option<Listen>,
@@ -397,7 +401,8 @@ fn ended(status: Result<u8, Error>) -> ExitCode {
 }
 
 fn serve(arguments: TrackerArguments) -> ExitCode {
-    let TrackerArguments { job, world, join, listen, lost_after, members, encrypt, events, log, .. } = arguments;
+    let TrackerArguments { job, world, join, secret, listen, lost_after, members, encrypt, events, log, .. } =
+        arguments;
     if let Some(max) = arguments.max.filter(|max| *max < world) {
         refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"));
     }
@@ -417,6 +422,7 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
         world,
         elastic,
         join,
+        secret,
         listen,
         lost_after,
         members,

@@ -31,6 +31,8 @@ pub struct Service {
     pub elastic: Option<Elastic>,
     /// The join file.
     pub join: PathBuf,
+    /// The file of the job's secret; `None`: it stands in the join file.
+    pub secret: Option<PathBuf>,
     /// Where it listens; the address on the way to other hosts if it isn't given.
     pub listen: Option<Listen>,
     /// Silence after which a process is declared lost.
@@ -106,12 +108,19 @@ fn ranks(world: u32, max: Option<u32>) -> String {
     }
 }
 
+/// By the name that it has on other hosts, too.
+fn whole(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path)
+        .map_err(|cause| Error::new(Code::Io, format!("{} has no whole path: {cause}", path.display())))
+}
+
 /// A new job, or the next life of the one that the join file names.
 fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer, Recorder), Error> {
     // Its files have the job's name, whatever number it has.
     let durable = service.durable.as_ref().map(|wanted| wanted.place(JobId([0; 16]))).transpose()?;
     let (name, world, max) = (service.name.clone(), service.world, service.elastic.map(|elastic| elastic.max));
-    let mut life = TrackerLife::begin(&service.join, JobTerms { name, world, max, durable })?;
+    let secret_file = service.secret.as_deref().map(whole).transpose()?;
+    let mut life = TrackerLife::begin(&service.join, JobTerms { name, world, max, durable, secret_file })?;
     let (job, is_later) = (life.join.job, life.is_later());
     let fixed = Some(world).filter(|_| service.elastic.is_none());
     let open = |wanted| Store::open(wanted, fixed, job, is_later);

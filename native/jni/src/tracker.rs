@@ -190,7 +190,8 @@ fn begin(folder: &Path, config: &TrackerServerConfig) -> Result<TrackerLife, Err
     })?;
     let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let TrackerConfig { world, elastic, .. } = &config.rules;
-    let terms = JobTerms { name, world: *world, max: elastic.map(|elastic| elastic.max), durable: None };
+    let max = elastic.map(|elastic| elastic.max);
+    let terms = JobTerms { name, world: *world, max, durable: None, secret_file: None };
     TrackerLife::begin(&folder.join(STATE), terms)
 }
 

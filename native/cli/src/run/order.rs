@@ -80,6 +80,7 @@ mod tests {
             name: "training".into(),
             job: JobId([7; 16]),
             secret: Secret::new([0xab; 32]),
+            secret_file: None,
             world: 2,
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 1,

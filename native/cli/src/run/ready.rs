@@ -75,6 +75,7 @@ impl Ready {
                     name: job.to_string(),
                     job,
                     secret: secret.clone(),
+                    secret_file: None,
                     world: options.world,
                     tracker: tracker.address(),
                     life: 1,

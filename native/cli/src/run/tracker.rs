@@ -151,6 +151,7 @@ impl OwnTracker {
                 name: name.clone(),
                 job: self.config.job,
                 secret: self.config.secret.clone(),
+                secret_file: None,
                 world: *world,
                 tracker: self.address,
                 life: *epoch,

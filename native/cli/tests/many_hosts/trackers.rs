@@ -3,6 +3,8 @@
 use crate::harness::{finish, rejoin, signal, until};
 use crate::jobs::{digest, undisturbed, Job, WORLD};
 use crate::missing;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_tracker_that_is_killed_and_started_again_takes_the_job_over_at_another_address() {
@@ -17,6 +19,32 @@ fn a_tracker_that_is_killed_and_started_again_takes_the_job_over_at_another_addr
     signal(job.processes(&a)[0], "KILL");
     let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     a.says("died (SIGKILL)");
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+#[test]
+fn a_secret_that_the_user_has_given_stands_in_no_join_file_and_serves_the_next_tracker_too() {
+    let job = Job::new();
+    let (join, secret) = (job.path("join"), job.path("secret"));
+    let digits = "5eed".repeat(16);
+    std::fs::write(&secret, &digits).expect("room for a secret");
+    let tracker = |name: &str, options: &[&str]| {
+        let common = ["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--listen", "127.0.0.1"];
+        job.start(name, &[&common[..], &["--events", &job.events()], options].concat())
+    };
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o644)).expect("a mode");
+    tracker("open", &["--secret", &secret]).ended().ended(1).says("has mode 644, so others can read it");
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode");
+    let mut first = tracker("first", &["--secret", &secret]);
+    until("the tracker is ready", || first.text("out").contains("join file"));
+    assert!(!std::fs::read_to_string(&join).expect("a join file").contains(&digits));
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    first.kill();
+    tracker("without", &[]).ended().ended(1).says("and its secret in ");
+    let mut second = tracker("second", &["--secret", &secret]);
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     assert_eq!(digest(&[&a, &b]), undisturbed());
     second.ended().ended(0).says("takes over job training from life 1");
 }

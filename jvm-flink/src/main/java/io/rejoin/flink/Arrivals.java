@@ -19,11 +19,6 @@ final class Arrivals<T> {
     return size;
   }
 
-  /** A row of this split has come. */
-  void add(SplitRows<T> split) {
-    add(split, 1);
-  }
-
   /** So many rows of this split have come. */
   void add(SplitRows<T> split, int rows) {
     Run<T> last = runs.peekLast();

@@ -91,12 +91,20 @@ final class RowBuffer<T> {
    *     isn't new
    */
   synchronized void add(Inbox<T> inbox) {
+    SplitRows<T> part = null;
+    int rows = 0;
     for (int i = 0; i < inbox.size(); i++) {
       String split = inbox.split(i);
       long number = inbox.number(i);
-      SplitRows<T> part = number == Inbox.NEXT ? kept.next(split) : kept.next(split, number);
-      add(part, inbox.row(i), inbox.hash(i));
+      SplitRows<T> next = number == Inbox.NEXT ? kept.next(split) : kept.next(split, number);
+      if (next != part) {
+        arrived(part, rows);
+        part = next;
+        rows = 0;
+      }
+      rows += add(part, inbox.row(i), inbox.hash(i)) ? 1 : 0;
     }
+    arrived(part, rows);
     if (awaited && (hasWanted() || full)) {
       notifyAll();
     }
@@ -107,7 +115,8 @@ final class RowBuffer<T> {
     return wanted == 0 || arrivals.size() - blocked >= wanted;
   }
 
-  private void add(SplitRows<T> part, T row, long hash) {
+  /** Whether the row waits to be trained on. */
+  private boolean add(SplitRows<T> part, T row, long hash) {
     if (row == null) {
       part.skip();
     } else {
@@ -119,9 +128,15 @@ final class RowBuffer<T> {
     }
     if (isTrained) {
       part.dropUntil(part.next(), newest.positions());
-    } else if (row != null && !closed) {
-      arrivals.add(part);
-      blocked += loaded && isBlocked(part) ? 1 : 0;
+    }
+    return row != null && !isTrained && !closed;
+  }
+
+  /** So many rows of a part wait, behind all others. */
+  private void arrived(SplitRows<T> part, int rows) {
+    if (rows > 0) {
+      arrivals.add(part, rows);
+      blocked += loaded && isBlocked(part) ? rows : 0;
       full |= arrivals.size() >= limit;
     }
   }

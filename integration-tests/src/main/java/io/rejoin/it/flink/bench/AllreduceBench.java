@@ -26,8 +26,8 @@ final class AllreduceBench {
   private static final double BAR = 1.2;
   private static final int FLOATS = 262_144;
   private static final long LIMIT_SECONDS = 600;
-  // So long Flink's processes compile what a job has brought along, beside this job's work.
-  private static final int WARMUPS = 5;
+  // A call takes longer than a batch of rows.
+  private static final int CALLS_PER_WARMUP = 2;
 
   private final FlinkCluster cluster;
   private final List<WorkerProcess> workers;
@@ -88,7 +88,7 @@ final class AllreduceBench {
   }
 
   private static int warmup() {
-    return WARMUPS * FlinkBench.warmup();
+    return FlinkBench.warmup() / CALLS_PER_WARMUP;
   }
 
   /** In microseconds. */

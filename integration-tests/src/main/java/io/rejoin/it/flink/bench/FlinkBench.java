@@ -13,8 +13,8 @@ import org.apache.flink.runtime.util.EnvironmentInformation;
  */
 public final class FlinkBench {
   private static final int PAIRS = Integer.getInteger("pairs", 9);
-  private static final int STEPS = Integer.getInteger("steps", 4000);
-  private static final int WARMUP = Integer.getInteger("warmup", 3000);
+  private static final int STEPS = Integer.getInteger("steps", 20_000);
+  private static final int WARMUP = Integer.getInteger("warmup", 30_000);
   private static final String ONLY = System.getProperty("only", "").replace('_', ' ');
   private static final int[] WORLDS = {2, 4};
   private static final int CHECKPOINTED_WORLD = 3;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// How the job is now. Waits at most so long for the answer.
 ///
 /// # Errors
-/// `TrackerUnreachable` when the tracker that the join file names doesn't answer, with what was seen.
+/// `TrackerUnreachable` when the tracker that the join file names doesn't answer, with what was seen; as
+/// [`JobSecret::read`](crate::join_file::JobSecret::read).
 pub fn ask(join: &JoinFile, at_most: Duration) -> Result<JobStatus, Error> {
     let unreachable = |cause: String| {
         let text = format!(
@@ -24,7 +25,7 @@ pub fn ask(join: &JoinFile, at_most: Duration) -> Result<JobStatus, Error> {
     };
     let said = |cause: std::io::Error| unreachable(cause.to_string());
     let mut poll = Poll::new().map_err(said)?;
-    let keys = Keys { job: join.job, secret: join.secret.clone(), encrypt: false };
+    let keys = Keys { job: join.job, secret: join.secret.read()?, encrypt: false };
     let hello = Hello { agent: AgentId(rejoin_transport::random_u64()), purpose: Purpose::Launcher, encrypt: true };
     let mut link = Link::connect(join.tracker, &keys, hello).map_err(|cause| unreachable(cause.to_string()))?;
     poll.registry().register(link.socket(), Token(0), Interest::READABLE | Interest::WRITABLE).map_err(said)?;

@@ -1,7 +1,7 @@
 //! The join file: where processes of other hosts find the job's tracker, and what proves that they belong to the job.
 //!
-//! It is the one place where a secret stands in a file, or it names the file that the user has it in. So it is this
-//! user's alone, and one that others can read isn't used.
+//! The secret stands in it, or in a file of the user's that it names. It is this user's alone, and one that others can
+//! read isn't used.
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, Secret};
@@ -25,9 +25,7 @@ pub struct JoinFile {
     /// The job.
     pub job: JobId,
     /// Its secret.
-    pub secret: Secret,
-    /// Where that stands, on all hosts; `None`: in the join file itself.
-    pub secret_file: Option<PathBuf>,
+    pub secret: JobSecret,
     /// Number of ranks.
     pub world: u32,
     /// Where the tracker is.
@@ -40,6 +38,36 @@ pub struct JoinFile {
     pub is_for_status: bool,
     /// Where all ranks write durable checkpoints, whoever starts them; `None`: nowhere.
     pub durable: Option<DurablePlace>,
+}
+
+/// Where a job's secret stands.
+#[derive(Clone, Debug)]
+pub enum JobSecret {
+    /// In the join file itself.
+    Here(Secret),
+    /// In this file of the user's, which each host has under this name.
+    In(PathBuf),
+}
+
+impl JobSecret {
+    /// The secret: of a file what it holds now.
+    ///
+    /// # Errors
+    /// `Io` when the file can't be read; `BadArgument` when it is a third user's, others can read it, or it holds none.
+    pub fn read(&self) -> Result<Secret, Error> {
+        match self {
+            JobSecret::Here(secret) => Ok(secret.clone()),
+            JobSecret::In(file) => secret_in(file),
+        }
+    }
+
+    /// Where it stands, if that isn't the join file.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            JobSecret::Here(_) => None,
+            JobSecret::In(file) => Some(file),
+        }
+    }
 }
 
 /// Durable checkpoints of a job whose ranks are started by several launchers.
@@ -111,47 +139,42 @@ struct WrittenPlace {
 }
 
 impl JoinFile {
-    /// Reads a join file, and the file of its secret where it names one; `None` where there is no join file.
+    /// Reads a join file, and not that of its secret; `None` where there is none.
     ///
     /// # Errors
-    /// `Io` when one can't be read; `BadArgument` when it is another user's, others can read it, or it is none.
+    /// `Io` when it can't be read; `BadArgument` when it is another user's, others can read it, or it is no join file.
     pub fn read(path: &Path) -> Result<Option<JoinFile>, Error> {
         let what = format!("the join file {}", path.display());
         let Some((text, facts)) = text_of(path, &what)? else { return Ok(None) };
         let bad = |text: String| Error::new(Code::BadArgument, format!("{what} {text}"));
         if facts.uid() != user() {
             return Err(bad(format!(
-                "belongs to user {} and this process to user {}; it holds the job's secret, so only its owner's \
-                 processes may join",
+                "belongs to user {} and this process to user {}; only its owner's processes may join",
                 facts.uid(),
                 user()
             )));
         }
         if facts.mode() & 0o077 != 0 {
             return Err(bad(format!(
-                "has mode {:03o}, so others can read the job's secret; expected 600. End the job, remove the file and \
-                 start the tracker again: the secret may be known",
+                "has mode {:03o}, so others can read what joins the job; expected 600. End the job, remove the file \
+                 and start the tracker again: the job's secret may be known",
                 facts.mode() & 0o777
             )));
         }
         let none = |cause: String| bad(format!("is none ({cause}); `rejoin tracker --join` writes one"));
-        let written: Written = serde_json::from_str(&text).map_err(|cause| none(cause.to_string()))?;
-        let elsewhere = written.secret_file.as_deref().map(secret_in).transpose()?;
-        JoinFile::of(written, elsewhere).map(Some).map_err(none)
+        JoinFile::parse(&text).map(Some).map_err(none)
     }
 
-    /// What a join file says, of its text, which has the secret in it.
+    /// What a join file says, of its text.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<JoinFile, String> {
-        JoinFile::of(serde_json::from_str(text).map_err(|cause| cause.to_string())?, None)
-    }
-
-    fn of(written: Written, elsewhere: Option<Secret>) -> Result<JoinFile, String> {
+        let written: Written = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
         let job = from_hex(&written.id).ok_or("its id is not 32 hexadecimal digits")?;
-        let here = || written.secret.as_deref().and_then(from_hex).map(Secret::new);
-        let secret = elsewhere.or_else(here).ok_or("its secret is not 64 hexadecimal digits")?;
+        let here = || written.secret.as_deref().and_then(from_hex).map(|bytes| JobSecret::Here(Secret::new(bytes)));
+        let secret = written.secret_file.map(JobSecret::In).or_else(here);
+        let secret = secret.ok_or("its secret is not 64 hexadecimal digits")?;
         let place = |WrittenPlace { folder, every, identity }| {
             let identity = from_hex(&identity).ok_or("what its durable checkpoints are marked with is no number")?;
             match folder.is_absolute() {
@@ -164,7 +187,6 @@ impl JoinFile {
             name: written.job,
             job: JobId(job),
             secret,
-            secret_file: written.secret_file,
             world: written.world,
             tracker: written.tracker,
             life: written.life,
@@ -181,9 +203,8 @@ impl JoinFile {
 
     /// The same on one line, the secret included: for a pipe that nobody else reads.
     pub fn line(&self) -> String {
-        let here = JoinFile { secret_file: None, ..self.clone() };
         // Numbers and texts can always be written.
-        serde_json::to_string(&here.written()).unwrap_or_default() + "\n"
+        serde_json::to_string(&self.written()).unwrap_or_default() + "\n"
     }
 
     fn written(&self) -> Written {
@@ -200,9 +221,11 @@ impl JoinFile {
                 every: place.every,
                 identity: place.identity.to_string(),
             }),
-            secret_file: self.secret_file.clone(),
-            secret: (self.secret_file.is_none())
-                .then(|| self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect()),
+            secret_file: self.secret.file().map(Path::to_path_buf),
+            secret: match &self.secret {
+                JobSecret::Here(secret) => Some(secret.expose().iter().map(|byte| format!("{byte:02x}")).collect()),
+                JobSecret::In(_) => None,
+            },
         }
     }
 
@@ -253,10 +276,7 @@ fn user() -> u32 {
 
 /// A secret that the user has given in a file: 64 hexadecimal digits. It may be root's, and readable by a group, as
 /// Kubernetes mounts a Secret.
-///
-/// # Errors
-/// `Io` when it can't be read; `BadArgument` when it is a third user's, others can read it, or it is none.
-pub fn secret_in(path: &Path) -> Result<Secret, Error> {
+fn secret_in(path: &Path) -> Result<Secret, Error> {
     let what = format!("the secret's file {}", path.display());
     let missing = || {
         Error::new(Code::Io, format!("{what} isn't there; expected it on each host of the job, under the same name"))
@@ -301,8 +321,7 @@ mod tests {
         let file = JoinFile {
             name: "training".into(),
             job: JobId([7; 16]),
-            secret: Secret::new([0xab; 32]),
-            secret_file: None,
+            secret: JobSecret::Here(Secret::new([0xab; 32])),
             world: 8,
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 3,
@@ -326,7 +345,7 @@ mod tests {
         let read = JoinFile::read(&path).expect("it is read").expect("it is there");
         assert_eq!((read.name, read.job, read.world), (file.name, file.job, file.world));
         assert_eq!((read.tracker, read.life), (file.tracker, file.life));
-        assert_eq!(read.secret.expose(), file.secret.expose());
+        assert_eq!(read.secret.read().expect("a secret").expose(), &[0xab; 32]);
         assert_eq!(read.durable, file.durable);
     }
 
@@ -349,25 +368,34 @@ mod tests {
             std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).expect("a mode");
         };
         write(&(digits.clone() + "\n"), 0o600);
-        (file.secret, file.secret_file) = (secret_in(&secret).expect("a secret"), Some(secret.clone()));
+        file.secret = JobSecret::In(secret.clone());
         file.write(&path).expect("it is written");
-        assert!(!std::fs::read_to_string(&path).expect("it is text").contains(&digits));
+        let text = std::fs::read_to_string(&path).expect("it is text");
+        assert!(!text.contains(&digits) && !text.contains("abab"), "{text}");
         let read = JoinFile::read(&path).expect("it is read").expect("it is there");
-        assert_eq!((read.secret.expose(), &read.secret_file), (&[0xcd; 32], &file.secret_file));
-        let told = JoinFile::parse(&read.line()).expect("a line has it whole");
-        assert_eq!((told.secret.expose(), told.secret_file), (&[0xcd; 32], None));
+        assert_eq!(read.secret.file(), Some(secret.as_path()));
+        assert_eq!(read.secret.read().expect("a secret").expose(), &[0xcd; 32]);
         for (text, mode, expected) in [
             (digits.as_str(), 0o604, "has mode 604"),
             (digits.as_str(), 0o620, "has mode 620"),
             ("a word", 0o600, "expected 64 hexadecimal digits, as `openssl rand -hex 32` prints"),
         ] {
             write(text, mode);
-            let error = JoinFile::read(&path).expect_err(expected);
+            let error = read.secret.read().expect_err(expected);
             assert_eq!(error.code, Code::BadArgument);
             assert!(error.message.contains("the secret's file") && error.message.contains(expected), "{error}");
         }
+        // Root's may be a group's to read, but not to write, and a third user's isn't taken.
+        if user() == 0 {
+            write(&digits, 0o440);
+            read.secret.read().expect("as Kubernetes mounts it");
+            std::os::unix::fs::chown(&secret, Some(65534), None).expect("root gives it away");
+            let error = read.secret.read().expect_err("nobody's");
+            assert!(error.message.contains("belongs to user 65534; expected user 0 or root"), "{error}");
+        }
         std::fs::remove_file(&secret).expect("it is removed");
-        let error = JoinFile::read(&path).expect_err("it isn't there");
+        JoinFile::read(&path).expect("where the tracker is can still be asked").expect("it is there");
+        let error = read.secret.read().expect_err("it isn't there");
         assert!(error.message.contains("expected it on each host of the job"), "{error}");
     }
 

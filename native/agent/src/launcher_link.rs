@@ -201,7 +201,8 @@ impl Keeper {
     fn keep(&mut self, events: &mut Events) -> Result<(), String> {
         let said = self.join.read().map_err(|error| error.message)?;
         let join = said.ok_or_else(|| format!("there is no join file {}", self.join))?;
-        let keys = Keys { job: join.job, secret: join.secret, encrypt: false };
+        let secret = join.secret.read().map_err(|error| error.message)?;
+        let keys = Keys { job: join.job, secret, encrypt: false };
         let hello = Hello { agent: AgentId(self.starts.launcher), purpose: Purpose::Launcher, encrypt: true };
         let tracker = join.tracker;
         let at = |cause: String| format!("the tracker at {tracker}: {cause}");

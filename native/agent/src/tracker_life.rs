@@ -1,6 +1,6 @@
 //! A tracker that may die: the join file is all that one life of it leaves to the next.
 
-use crate::join_file::{secret_in, DurablePlace, JoinFile};
+use crate::join_file::{DurablePlace, JobSecret, JoinFile};
 use crate::{TrackerServer, TrackerServerConfig};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, PortRange, Secret};
@@ -40,7 +40,7 @@ impl fmt::Display for JobTerms {
             None => {}
         }
         match secret_file {
-            Some(file) => write!(formatter, " and its secret in {}", file.display()),
+            Some(file) => write!(formatter, " and the secret in {}", file.display()),
             None => Ok(()),
         }
     }
@@ -53,6 +53,8 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 pub struct TrackerLife {
     /// What the join file says of it; where it listens is known once it is served.
     pub join: JoinFile,
+    /// The job's.
+    pub secret: Secret,
     path: PathBuf,
     /// Where the life before it has listened.
     former: Option<SocketAddr>,
@@ -88,8 +90,8 @@ impl TrackerLife {
     /// The first life of a new job, or the next one of that which the join file names: with its number and secret.
     ///
     /// # Errors
-    /// `BadArgument` when the file, or that of the secret, is of another job, other users can read it, or it is none;
-    /// `Io` when it can't be read.
+    /// `BadArgument` when the file is of another job, other users can read it, or it is none, and likewise for the file
+    /// of the secret; `Io` when one can't be read.
     pub fn begin(path: &Path, terms: JobTerms) -> Result<TrackerLife, Error> {
         let begins = begin_alone(path)?;
         let found = JoinFile::read(path)?;
@@ -115,15 +117,16 @@ impl TrackerLife {
         let (job, secret, life) = match found {
             Some(JoinFile { job, secret, life, .. }) => (job, secret, life + 1),
             None => {
-                let given = terms.secret_file.as_deref().map(secret_in);
-                (JobId::random()?, given.unwrap_or_else(Secret::random)?, 1)
+                let made = || Secret::random().map(JobSecret::Here);
+                let place = terms.secret_file.clone().map_or_else(made, |file| Ok(JobSecret::In(file)))?;
+                (JobId::random()?, place, 1)
             }
         };
-        let JobTerms { name, world, max, durable, secret_file } = terms;
+        let read = secret.read()?;
+        let JobTerms { name, world, max, durable, .. } = terms;
         let tracker = ([0; 4], 0).into();
-        let join =
-            JoinFile { name, job, secret, secret_file, world, tracker, life, max, is_for_status: false, durable };
-        Ok(TrackerLife { join, path: path.into(), former, begins })
+        let join = JoinFile { name, job, secret, world, tracker, life, max, is_for_status: false, durable };
+        Ok(TrackerLife { join, secret: read, path: path.into(), former, begins })
     }
 
     /// Whether another life was there before.
@@ -138,7 +141,7 @@ impl TrackerLife {
     /// # Errors
     /// As [`TrackerServer::start`]; `Io` when the file can't be written. Nothing is left behind.
     pub fn serve(&mut self, mut config: TrackerServerConfig) -> Result<TrackerServer, Error> {
-        (config.job, config.secret, config.rules.epoch) = (self.join.job, self.join.secret.clone(), self.join.life);
+        (config.job, config.secret, config.rules.epoch) = (self.join.job, self.secret.clone(), self.join.life);
         let former = self.former.filter(|former| former.ip() == config.listen && config.ports == PortRange::EPHEMERAL);
         let server = match former {
             Some(former) => {
@@ -178,13 +181,13 @@ impl TrackerLife {
 }
 
 fn terms_of(join: &JoinFile) -> JobTerms {
-    let JoinFile { name, world, max, durable, secret_file, .. } = join;
+    let JoinFile { name, world, max, durable, secret, .. } = join;
     JobTerms {
         name: name.clone(),
         world: *world,
         max: *max,
         durable: durable.clone(),
-        secret_file: secret_file.clone(),
+        secret_file: secret.file().map(Path::to_path_buf),
     }
 }
 
@@ -242,7 +245,7 @@ mod tests {
         assert!(second.is_later());
         let server = second.serve(config(PortRange::EPHEMERAL)).expect("it listens");
         assert_eq!((second.join.job, second.join.life), (first.join.job, 2));
-        assert_eq!(second.join.secret.expose(), first.join.secret.expose());
+        assert_eq!(second.secret.expose(), first.secret.expose());
         assert_eq!(second.join.tracker, first.join.tracker, "nobody has to look for it");
         assert!(first.superseded().is_some_and(|text| text.contains("life 2") && text.contains("this is life 1")));
         first.end();
@@ -269,7 +272,7 @@ mod tests {
             (JobTerms { max: Some(4), ..terms(2) }, "2 ranks (at most 4) was"),
             (JobTerms { durable: Some(durable(1)), ..terms(2) }, "2 ranks and every checkpoint in /shared was"),
             (JobTerms { durable: Some(durable(5)), ..terms(2) }, "2 ranks and every 5th checkpoint in /shared was"),
-            (JobTerms { secret_file: Some("/secret".into()), ..terms(2) }, "2 ranks and its secret in /secret was"),
+            (JobTerms { secret_file: Some("/secret".into()), ..terms(2) }, "2 ranks and the secret in /secret was"),
         ] {
             let Err(error) = TrackerLife::begin(&path, other) else { panic!("it is another job: {text}") };
             assert_eq!(error.code, Code::BadArgument);

@@ -6,7 +6,7 @@ use crate::numbers::{bad, code, status, unknown, OK, OVER};
 use crate::quiet::catch;
 use crate::tracker_config::{tracker_config, Asked, RejoinTrackerConfig};
 use bytes::Bytes;
-use rejoin_agent::join_file::JoinFile;
+use rejoin_agent::join_file::{JobSecret, JoinFile};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::tracker::TrackerInput;
@@ -56,9 +56,8 @@ impl Opened {
         let server = TrackerServer::start(config)?;
         let tracker = server.address();
         if let Some(path) = &join_file {
-            let (secret, secret_file, durable) = (secret.clone(), None, None);
-            JoinFile { name, job, secret, secret_file, world, tracker, life: 1, max, is_for_status: false, durable }
-                .write(path)?;
+            let (secret, durable) = (JobSecret::Here(secret.clone()), None);
+            JoinFile { name, job, secret, world, tracker, life: 1, max, is_for_status: false, durable }.write(path)?;
         }
         let text = |text: String| CString::new(text).unwrap_or_default();
         let (job_text, address) = (text(job.to_string()), text(tracker.to_string()));

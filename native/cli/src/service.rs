@@ -154,7 +154,7 @@ fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer
     let listen = service.listen.unwrap_or_else(|| Listen { address: own_address(), port: None });
     let server = life.serve(TrackerServerConfig {
         job,
-        secret: life.join.secret.clone(),
+        secret: life.secret.clone(),
         encrypt: service.encrypt,
         listen: listen.address,
         ports: listen.port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?,

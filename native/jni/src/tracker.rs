@@ -198,8 +198,8 @@ fn begin(folder: &Path, config: &TrackerServerConfig) -> Result<TrackerLife, Err
 /// The job, its secret and the life of a tracker that has a folder of state; nothing of one that hasn't.
 pub(crate) fn state<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<Texts<'l>, Failure> {
     let tracker = TRACKERS.find(tracker)?;
-    let Some(TrackerLife { join, .. }) = &tracker.life else { return Ok(Texts::null()) };
-    let secret = join.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect();
+    let Some(TrackerLife { join, secret, .. }) = &tracker.life else { return Ok(Texts::null()) };
+    let secret = secret.expose().iter().map(|byte| format!("{byte:02x}")).collect();
     to_texts(env, &[join.job.to_string(), secret, join.life.to_string()])
 }
 

@@ -72,6 +72,7 @@ pub fn has_no_starter() -> Arc<AtomicBool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rejoin_agent::join_file::JobSecret;
     use rejoin_agent::transport::{JobId, Secret};
 
     #[test]
@@ -79,8 +80,7 @@ mod tests {
         let join = JoinFile {
             name: "training".into(),
             job: JobId([7; 16]),
-            secret: Secret::new([0xab; 32]),
-            secret_file: None,
+            secret: JobSecret::Here(Secret::new([0xab; 32])),
             world: 2,
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 1,
@@ -91,7 +91,8 @@ mod tests {
         let order = Order { attempt: 3, lost_after_millis: 1500, placement: Some([1, 2, 0, 2]), details: true };
         let text = order.lines(&join);
         let (read, and) = Order::read(&mut text.as_bytes()).expect("it is read");
-        assert_eq!((read.secret.expose(), read.most_ranks(), and), (join.secret.expose(), 4, order));
+        let secret = read.secret.read().expect("a secret");
+        assert_eq!((secret.expose(), read.most_ranks(), and), (&[0xab; 32], 4, order));
         for text in ["", "{}\n", &join.line(), &(join.line() + "what\n")] {
             let error = Order::read(&mut text.as_bytes()).expect_err("it is something else");
             assert!(error.message.contains("rejoin run -H"), "{error}");

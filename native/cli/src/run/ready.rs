@@ -9,7 +9,7 @@ use super::tracker::{JobTracker, OwnTracker};
 use super::wait::Wait;
 use super::{Joining, LauncherEvent, Options};
 use crossbeam::channel::Sender;
-use rejoin_agent::join_file::{DurablePlace, JoinFile, JoinSource};
+use rejoin_agent::join_file::{DurablePlace, JobSecret, JoinFile, JoinSource};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_communicator::launched;
@@ -74,8 +74,7 @@ impl Ready {
                 JoinFile {
                     name: job.to_string(),
                     job,
-                    secret: secret.clone(),
-                    secret_file: None,
+                    secret: JobSecret::Here(secret.clone()),
                     world: options.world,
                     tracker: tracker.address(),
                     life: 1,
@@ -115,7 +114,7 @@ impl Ready {
             (launched::ADDRESS, tracker.address.to_string()),
             (launched::HOST, joining.host.clone()),
         ];
-        let (world, secret, attempts) = (join.most_ranks(), join.secret.clone(), tracker.attempts.clone());
+        let (world, secret, attempts) = (join.most_ranks(), join.secret.read()?, tracker.attempts.clone());
         let (is_elastic, durable) = (join.max.is_some(), join.durable.clone());
         let (tracker, store, ssh) = (Box::new(tracker), None, None);
         Ok(Ready { world, is_elastic, tracker, store, durable, secret, attempts, place, ssh })

@@ -2,7 +2,7 @@
 
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Sender;
-use rejoin_agent::join_file::JoinFile;
+use rejoin_agent::join_file::{JobSecret, JoinFile};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
@@ -150,8 +150,7 @@ impl OwnTracker {
             let join = JoinFile {
                 name: name.clone(),
                 job: self.config.job,
-                secret: self.config.secret.clone(),
-                secret_file: None,
+                secret: JobSecret::Here(self.config.secret.clone()),
                 world: *world,
                 tracker: self.address,
                 life: *epoch,

@@ -115,7 +115,7 @@ fn a_join_file_that_others_can_read_and_ranks_that_the_job_does_not_have_are_ref
     ran.says("job training has ranks 0 to 3; --ranks names 4");
     std::fs::set_permissions(&join, std::fs::Permissions::from_mode(0o644)).expect("a mode");
     let ran = finish(&mut rejoin(&["run", "--join", &join, "--ranks", "0-1", "--", "true"])).ended(1);
-    ran.says("has mode 644, so others can read the job's secret");
+    ran.says("has mode 644, so others can read what joins the job");
     std::fs::set_permissions(&join, std::fs::Permissions::from_mode(0o600)).expect("a mode");
     match std::os::unix::fs::chown(&join, Some(65534), None) {
         Ok(()) => {

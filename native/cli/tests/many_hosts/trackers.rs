@@ -41,8 +41,10 @@ fn a_secret_that_the_user_has_given_stands_in_no_join_file_and_serves_the_next_t
     assert!(!std::fs::read_to_string(&join).expect("a join file").contains(&digits));
     let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
     job.is_under_way();
+    let status = |name| job.start(name, &["status", "--join", &join]);
+    status("asked").ended().ended(0);
     first.kill();
-    tracker("without", &[]).ended().ended(1).says("and its secret in ");
+    tracker("without", &[]).ended().ended(1).says("and the secret in ");
     let mut second = tracker("second", &["--secret", &secret]);
     let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     assert_eq!(digest(&[&a, &b]), undisturbed());

@@ -95,7 +95,10 @@ final class FlinkSettings {
               SettingType.TEXT,
               "",
               "address of the JobManager that TaskManagers reach")
-          .withDefault("", "the JobManager's own address, as TaskManagers know it");
+          .withDefault(
+              "",
+              "the JobManager's, as TaskManagers know it; where it isn't known, as with high"
+                  + " availability, that of its host's name");
 
   static final Setting FAULTS =
       Setting.of(

@@ -256,7 +256,16 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
           return known.getHostAddress();
         }
       }
-      return InetAddress.getLocalHost().getHostAddress();
+      InetAddress own = InetAddress.getLocalHost();
+      if (own.isLoopbackAddress()) {
+        LOG.warn(
+            "{}: where TaskManagers reach the JobManager isn't known here, and its host's name is"
+                + " {}, which no other host reaches. Set {}",
+            name,
+            own,
+            settings.name(FlinkSettings.TRACKER_HOST));
+      }
+      return own.getHostAddress();
     } catch (IOException e) {
       throw new RejoinException(
           RejoinException.Code.BAD_ARGUMENT,

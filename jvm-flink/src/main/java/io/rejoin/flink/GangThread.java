@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * A rank's own thread, which isn't Flink's: it finds the rank's gang and trains in it, and in the
@@ -19,6 +20,8 @@ abstract class GangThread {
   private static final long LONGEST_PAUSE_MILLIS = 200;
   private static final long REPORT_SECONDS = 10;
   private static final long CLOSE_MILLIS = 10_000;
+  // By which a pattern of the logs finds the rank in the lines of a user's function.
+  private static final String RANK = "rejoin.rank";
 
   private final Subtask<?> subtask;
   private final Thread thread;
@@ -66,6 +69,7 @@ abstract class GangThread {
   }
 
   private void run() {
+    MDC.put(RANK, String.valueOf(subtask.rank()));
     Throwable failure = null;
     try {
       work();

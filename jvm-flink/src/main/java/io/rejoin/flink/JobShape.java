@@ -13,13 +13,17 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.connector.source.Boundedness;
+import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.BatchExecutionOptions;
+import org.apache.flink.configuration.ConfigOption;
+import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.configuration.DeploymentOptions;
 import org.apache.flink.configuration.ExecutionOptions;
 import org.apache.flink.configuration.HeartbeatManagerOptions;
 import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
 import org.apache.flink.streaming.api.transformations.SideOutputTransformation;
 import org.apache.flink.streaming.api.transformations.SourceTransformation;
@@ -38,6 +42,13 @@ import org.slf4j.LoggerFactory;
 final class JobShape {
   private static final Logger LOG = LoggerFactory.getLogger(JobShape.class);
   private static final Duration LONG_INTERVAL = Duration.ofSeconds(1);
+  // By their names: they are in another class of Flink 1.20 than of 2.x.
+  private static final ConfigOption<Duration> CHECKPOINT_INTERVAL =
+      ConfigOptions.key("execution.checkpointing.interval")
+          .durationType()
+          .defaultValue(Duration.ZERO);
+  private static final ConfigOption<String> CHECKPOINT_MODE =
+      ConfigOptions.key("execution.checkpointing.mode").stringType().defaultValue("EXACTLY_ONCE");
 
   private final ReadableConfig configuration;
   private final List<Edge> edges = new ArrayList<>();
@@ -76,16 +87,70 @@ final class JobShape {
   }
 
   /**
-   * Refuses what makes Flink restart all subtasks when one is lost, or run several of one, and a
-   * job that can't have its slots; tells of heartbeats with which recovery takes long.
+   * Refuses what makes Flink restart all subtasks when one is lost, or run several of one, rows
+   * that Flink may give twice, and a job that can't have its slots; tells of what recovery lacks,
+   * and of heartbeats with which it takes long.
    *
    * @throws RejoinException BAD_ARGUMENT with the edge or the setting, and what to do
    */
   void check(Transformation<?> trainer, SettingValues settings) {
     checkRestarts(trainer, settings);
+    checkMode();
     // In batch what comes before and after the ranks may have its slots before and after them.
     JobSlots.of(isBatch() ? List.of(trainer) : operators()).check(configuration);
+    warnings(trainer).forEach(LOG::warn);
     heartbeatAdvice().ifPresent(LOG::info);
+  }
+
+  /** A snapshot would have rows that came behind its barrier, and that the source gives again. */
+  private void checkMode() {
+    String mode = configuration.get(CHECKPOINT_MODE);
+    if (hasCheckpoints() && !mode.equalsIgnoreCase(CHECKPOINT_MODE.defaultValue())) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          CHECKPOINT_MODE.key()
+              + " is "
+              + mode
+              + ", with which rows may be trained on twice after a restart from a checkpoint; set"
+              + " it to "
+              + CHECKPOINT_MODE.defaultValue());
+    }
+  }
+
+  private boolean hasCheckpoints() {
+    return !isBatch() && !configuration.get(CHECKPOINT_INTERVAL).isZero();
+  }
+
+  /** What recovery lacks by the configuration that the job is submitted with, and its sources. */
+  List<String> warnings(Transformation<?> trainer) {
+    List<String> warnings = new ArrayList<>();
+    String strategy = configuration.get(RestartStrategyOptions.RESTART_STRATEGY);
+    if (strategy == null && !hasCheckpoints()) {
+      warnings.add(
+          RestartStrategyOptions.RESTART_STRATEGY.key()
+              + " isn't set, and without checkpoints of Flink's it is none then: the first death"
+              + " ends the job. Set it to exponential-delay");
+    }
+    if (!isBatch() && !hasCheckpoints()) {
+      warnings.add(
+          CHECKPOINT_INTERVAL.key()
+              + " isn't set: a subtask that is lost reads its input from the beginning, and should"
+              + " all die at once, training begins anew");
+    }
+    for (Transformation<?> one : trainer.getTransitivePredecessors()) {
+      if (one instanceof SourceTransformation && one.getParallelism() > 1) {
+        Source<?, ?, ?> source = ((SourceTransformation<?, ?, ?>) one).getSource();
+        if (!(source instanceof NumberedSource)) {
+          warnings.add(
+              "the source \""
+                  + one.getName()
+                  + "\" isn't taken by Rejoin.source: if it gives splits to whichever reader asks"
+                  + " first, as files do, a subtask that is lost may read other rows, and the job"
+                  + " ends with MISMATCH (docs/flink.md, Sources)");
+        }
+      }
+    }
+    return warnings;
   }
 
   private void checkRestarts(Transformation<?> trainer, SettingValues settings) {
@@ -100,8 +165,8 @@ final class JobShape {
     String allow =
         "; or set "
             + settings.name(FlinkSettings.ALLOW_REGION_RESTART)
-            + " to true: the model stays right, and one death restarts all subtasks from Flink's"
-            + " last checkpoint";
+            + " to true: one death then restarts all subtasks from Flink's last checkpoint, and"
+            + " behind an exchange the job ends with MISMATCH where rows come in another order";
     String scheduler = String.valueOf(configuration.get(JobManagerOptions.SCHEDULER));
     if (scheduler.equalsIgnoreCase("adaptive")
         || configuration.get(JobManagerOptions.SCHEDULER_MODE) != null) {

@@ -44,16 +44,12 @@ final class VersionState {
   /**
    * The one with these bytes.
    *
-   * @throws IllegalStateException when they are of another format
+   * @throws io.rejoin.RejoinException INCOMPATIBLE when they are of another format
    */
   static VersionState of(byte[] bytes) {
     try {
       DataInputStream in = new DataInputStream(new ByteArrayInputStream(bytes));
-      int format = in.readInt();
-      if (format != FORMAT) {
-        throw new IllegalStateException(
-            "a model's state is of format " + format + "; this release of Rejoin reads " + FORMAT);
-      }
+      Formats.check("a model", in.readInt(), FORMAT);
       int version = in.readInt();
       Positions positions = Positions.read(in);
       byte[] model = new byte[in.readInt()];

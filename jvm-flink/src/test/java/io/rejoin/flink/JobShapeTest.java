@@ -111,6 +111,51 @@ class JobShapeTest {
   }
 
   @Test
+  void checkpoints_by_which_rows_may_come_twice_are_refused_where_there_are_any() {
+    String[] twice = {"execution.checkpointing.mode", "AT_LEAST_ONCE"};
+    StreamExecutionEnvironment environment =
+        environment(twice[0], twice[1], "execution.checkpointing.interval", "1s");
+    Rejoin.train(rows(environment), new Nothing()).sinkTo(new DiscardingSink<>());
+    String text = refusal(environment);
+    assertTrue(text.contains("execution.checkpointing.mode is AT_LEAST_ONCE"), text);
+    assertTrue(text.contains("set it to EXACTLY_ONCE"), text);
+
+    StreamExecutionEnvironment none = environment(twice);
+    Rejoin.train(rows(none), new Nothing()).sinkTo(new DiscardingSink<>());
+    assertNotNull(none.getStreamGraph());
+  }
+
+  @Test
+  void a_job_that_no_death_is_survived_by_or_whose_rows_may_change_is_told_so() {
+    String[] restarts = {"restart-strategy.type", "exponential-delay"};
+    String[] checkpoints = {"execution.checkpointing.interval", "1s"};
+    String fatal = "the first death ends the job. Set it to exponential-delay";
+    String anew = "should all die at once, training begins anew";
+    String owner = "the source \"numbers\" isn't taken by Rejoin.source";
+    assertWarnings(List.of(fatal, anew, owner), false);
+    assertWarnings(List.of(anew, owner), false, restarts);
+    assertWarnings(List.of(owner), false, checkpoints);
+    assertWarnings(List.of(), true, checkpoints);
+  }
+
+  private static void assertWarnings(List<String> expected, boolean bySplit, String... settings) {
+    StreamExecutionEnvironment environment = environment(settings);
+    NumberSequenceSource numbers = new NumberSequenceSource(1, 10);
+    WatermarkStrategy<Long> none = WatermarkStrategy.noWatermarks();
+    DataStream<TrainedModel> models =
+        bySplit
+            ? Rejoin.train(Rejoin.source(environment, numbers, none, "numbers"), new Nothing())
+            : Rejoin.train(rows(environment), new Nothing());
+    List<String> warnings =
+        JobShape.of(List.of(models.getTransformation()), environment.getConfiguration())
+            .warnings(models.getTransformation());
+    assertEquals(expected.size(), warnings.size(), warnings.toString());
+    for (int i = 0; i < expected.size(); i++) {
+      assertTrue(warnings.get(i).contains(expected.get(i)), warnings.get(i));
+    }
+  }
+
+  @Test
   void aligned_sources_are_refused_where_a_batch_waits_for_all_its_rows() {
     WatermarkStrategy<Long> aligned =
         WatermarkStrategy.<Long>noWatermarks().withWatermarkAlignment("all", Duration.ofSeconds(1));

@@ -64,4 +64,14 @@ class PositionsTest {
     Positions from = Positions.NONE.plus(List.of(List.of(share("a", 0, 3))), true);
     refused("expected them from row 3 on", from, List.of(share("a", 2, 2)), List.of());
   }
+
+  @Test
+  void a_state_of_another_releases_format_is_refused_with_both_numbers() {
+    byte[] bytes = VersionState.of(3, Positions.NONE, new byte[] {7}).bytes();
+    assertEquals(3, VersionState.of(bytes).version());
+    bytes[Integer.BYTES - 1] = 99;
+    RejoinException error = assertThrows(RejoinException.class, () -> VersionState.of(bytes));
+    assertEquals(RejoinException.Code.INCOMPATIBLE, error.code());
+    assertTrue(error.text().contains("format 99; this release of Rejoin reads 1"), error.text());
+  }
 }

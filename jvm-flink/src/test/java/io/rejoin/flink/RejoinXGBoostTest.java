@@ -29,6 +29,7 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.apache.flink.types.Row;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -132,6 +133,24 @@ class RejoinXGBoostTest {
     assertSame(new LoopTraining(LOGISTIC, ROUNDS).train(ranks(null)), model);
     assertEquals(ROUNDS, model.getRounds());
     assertTrue(model.getMetrics().get("train")[ROUNDS - 1] < 0.5);
+  }
+
+  @Test
+  void a_table_trains_the_model_of_its_rows_and_a_column_that_it_lacks_is_told_by_the_first_row()
+      throws Exception {
+    TrainingResult expected = new LoopTraining(LOGISTIC, ROUNDS).train(ranks(null));
+    assertSame(expected, train(training(LOGISTIC), table()));
+    assertFails(
+        RejoinException.Code.BAD_ARGUMENT,
+        () -> train(training(LOGISTIC).weight("heft"), table()),
+        "the column 'heft' expected, these seen: ",
+        "weight");
+  }
+
+  private static DataStream<Row> table() {
+    StreamExecutionEnvironment environment = environment(RuntimeExecutionMode.STREAMING);
+    StreamTableEnvironment tables = StreamTableEnvironment.create(environment);
+    return tables.toDataStream(tables.fromDataStream(rows(environment)));
   }
 
   @Test

@@ -21,6 +21,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.CloseableIterator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.slf4j.MDC;
 
 /** In one process: what a trainer sees, and what comes out. Deaths are for real clusters. */
 class TrainTest {
@@ -36,6 +37,8 @@ class TrainTest {
     @Override
     public Long onBatch(List<Long> batch, Communicator ranks, Long model) {
       long[] sum = {batch.stream().mapToLong(Long::longValue).sum()};
+      // What a user's function logs can name its rank.
+      assertEquals(String.valueOf(ranks.rank()), MDC.get("rejoin.rank"));
       ranks.allreduce(sum, Reduction.SUM);
       return model + sum[0];
     }

@@ -50,7 +50,7 @@ class FlinkRestoreIT {
   @Test
   @DisplayName(
       "a job by Rejoin.source loses a TaskManager, is stopped with a savepoint, and goes on with"
-          + " fewer ranks: each row is in the model once")
+          + " fewer ranks, and with more: each row is in the model once")
   void at_another_parallelism() throws Exception {
     // More splits than ranks; at the gate rank 0 has read twice as many rows as rank 2, so that
     // rows are in the savepoint that no version has taken.
@@ -64,10 +64,13 @@ class FlinkRestoreIT {
               first.awaitMoreCheckpoints(1);
               assertEquals(List.of(0, 1, 0), first.job().attempts(TrainingJob.TRAINER));
             });
-    FlinkRun second = bySplit("splits of two ranks", lengths).ranks(2);
-    second.from(savepoint).train();
-    assertEquals(List.of(0, 0), second.job().attempts(TrainingJob.TRAINER));
+    FlinkRun second = bySplit("splits of two ranks", lengths).ranks(2).from(savepoint);
+    String ofTwo = stopped(second, () -> second.awaitMoreCheckpoints(1));
     second.awaitCoordinator("gang 1 begins with version [1-9]");
+    FlinkRun third = bySplit("splits of four ranks", lengths).ranks(4);
+    third.from(ofTwo).train();
+    assertEquals(List.of(0, 0, 0, 0), third.job().attempts(TrainingJob.TRAINER));
+    third.awaitCoordinator("gang 1 begins with version [1-9]");
   }
 
   private static FlinkRun bySplit(String name, long[] lengths) throws Exception {

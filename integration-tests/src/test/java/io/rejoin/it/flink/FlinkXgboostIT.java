@@ -30,6 +30,17 @@ class FlinkXgboostIT {
   }
 
   @Test
+  @DisplayName("Rejoin serves XGBoost's collectives, or the bridge does where the hook is off")
+  void by_the_hook_and_by_the_bridge() throws Exception {
+    XgboostRun hooked = new XgboostRun("xgboost-hook");
+    assertArrayEquals(XgboostRun.undisturbed(false), hooked.model());
+    hooked.awaitLogged("XGBoost's collectives are served by Rejoin's");
+    XgboostRun bridged = new XgboostRun("xgboost-bridge").setting("rejoin.hook", "off");
+    assertArrayEquals(XgboostRun.undisturbed(false), bridged.model());
+    bridged.awaitLogged("XGBoost's collectives go through the bridge");
+  }
+
+  @Test
   @DisplayName("the TaskManager of rank 0 is killed, and the one that it comes back in, too")
   void rank_zero() throws Exception {
     Faults faults =

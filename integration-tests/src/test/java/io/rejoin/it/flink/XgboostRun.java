@@ -27,6 +27,7 @@ final class XgboostRun {
   private final Path folder;
   private final XgboostJob training;
   private final int loggedBefore;
+  private final Map<String, String> settings = new LinkedHashMap<>();
   private boolean isBatch;
   private Faults faults = Faults.none();
   private Step halfWay = run -> {};
@@ -81,6 +82,21 @@ final class XgboostRun {
     return this;
   }
 
+  /** With one of Rejoin's settings. */
+  XgboostRun setting(String key, String value) {
+    settings.put(key, value);
+    return this;
+  }
+
+  /** Waits until the JobManager has logged this of it. */
+  void awaitLogged(String text) throws Exception {
+    Waiting.untilTrue("the JobManager logs `" + text + "`", LIMIT, () -> logged().contains(text));
+  }
+
+  private String logged() throws IOException {
+    return cluster.jobManager().logged().substring(loggedBefore);
+  }
+
   /** With this while readers wait half way. */
   XgboostRun halfWay(Step step) {
     halfWay = step;
@@ -105,10 +121,7 @@ final class XgboostRun {
 
   /** Waits until the JobManager has heard that a fault has fired. */
   void awaitFired() throws Exception {
-    Waiting.untilTrue(
-        "a fault has fired",
-        LIMIT,
-        () -> cluster.jobManager().logged().substring(loggedBefore).contains("FaultFired"));
+    awaitLogged("FaultFired");
   }
 
   /** Waits until a fault has stopped a TaskManager, which is the result. */
@@ -183,6 +196,7 @@ final class XgboostRun {
     all.put("rejoin.checkpoint.rounds", "1");
     all.put("rejoin.tracker.host", "127.0.0.1");
     all.put("rejoin.faults", faults.toString());
+    all.putAll(settings);
     return all;
   }
 

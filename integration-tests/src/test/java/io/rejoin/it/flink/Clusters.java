@@ -1,11 +1,12 @@
 package io.rejoin.it.flink;
 
-/** The cluster that the classes of tests share: starting one takes seconds. */
+/** The clusters that the classes of tests share: starting one takes seconds. */
 final class Clusters {
   /** Three for the ranks of a job, and one that takes a dead one's place at once. */
   static final int TASK_MANAGERS = 4;
 
   private static FlinkCluster cluster;
+  private static FlinkCluster library;
 
   private Clusters() {}
 
@@ -17,5 +18,19 @@ final class Clusters {
       cluster.awaitTaskManagers(TASK_MANAGERS);
     }
     return cluster;
+  }
+
+  /**
+   * Another one, in whose {@code lib/} Rejoin is beside XGBoost: the hook serves all of its jobs,
+   * and not the first one of each TaskManager alone.
+   */
+  static synchronized FlinkCluster withRejoinInLib() throws Exception {
+    if (library == null) {
+      library =
+          FlinkCluster.named("lib").taskManagers(TASK_MANAGERS).replacing().jarsInLib().start();
+    } else {
+      library.awaitTaskManagers(TASK_MANAGERS);
+    }
+    return library;
   }
 }

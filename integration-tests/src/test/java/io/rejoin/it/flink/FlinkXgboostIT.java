@@ -26,17 +26,20 @@ class FlinkXgboostIT {
   @DisplayName("a TaskManager is killed in the middle of training")
   void training() throws Exception {
     Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
-    check("xgboost-training", List.of(0, 1, 0), faults);
+    XgboostRun run = new XgboostRun("xgboost-training").faults(faults);
+    assertArrayEquals(XgboostRun.undisturbed(false), run.model());
+    assertEquals(List.of(0, 1, 0), run.attempts());
+    run.awaitLogged("XGBoost's collectives are served by Rejoin's");
   }
 
   @Test
-  @DisplayName("Rejoin serves XGBoost's collectives, or the bridge does where the hook is off")
-  void by_the_hook_and_by_the_bridge() throws Exception {
-    XgboostRun hooked = new XgboostRun("xgboost-hook");
-    assertArrayEquals(XgboostRun.undisturbed(false), hooked.model());
-    hooked.awaitLogged("XGBoost's collectives are served by Rejoin's");
-    XgboostRun bridged = new XgboostRun("xgboost-bridge").setting("rejoin.hook", "off");
+  @DisplayName("a TaskManager is killed while the bridge serves XGBoost, since the hook is off")
+  void by_the_bridge() throws Exception {
+    Faults kill = Faults.parse("rank=1,version=9,at=bytes:0");
+    XgboostRun bridged =
+        new XgboostRun("xgboost-bridge").setting("rejoin.hook", "off").faults(kill);
     assertArrayEquals(XgboostRun.undisturbed(false), bridged.model());
+    assertEquals(List.of(0, 1, 0), bridged.attempts());
     bridged.awaitLogged("XGBoost's collectives go through the bridge");
   }
 
@@ -130,7 +133,7 @@ class FlinkXgboostIT {
 
   /** The folder where {@link SparkModels}, with the same XGBoost, has left its models. */
   private static Path trainInSpark() throws Exception {
-    Path folder = Clusters.shared().work().folder("models-of-spark");
+    Path folder = Clusters.withRejoinInLib().work().folder("models-of-spark");
     // The jar, where classes of Flink are beside those for Spark, and nothing of Flink's.
     String classPath =
         Stream.concat(

@@ -40,9 +40,9 @@ final class XgboostRun {
     void run(XgboostRun run) throws Exception;
   }
 
-  /** On the shared cluster, in a folder of this name. */
+  /** On the cluster that has Rejoin in its {@code lib/}, in a folder of this name. */
   XgboostRun(String name) throws Exception {
-    this(Clusters.shared(), name);
+    this(Clusters.withRejoinInLib(), name);
   }
 
   /** On this cluster. */

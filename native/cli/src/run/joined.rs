@@ -102,6 +102,8 @@ impl JoinedTracker {
             }
             goes_on("there is no such file")?;
         };
+        // Said at once on a host that lacks it; the link would try again and again.
+        join.secret.read()?;
         if join.is_for_status {
             let text = format!(
                 "the join file {path} is of a `rejoin run`, which starts all ranks itself, and is for `rejoin status`; \

@@ -43,6 +43,13 @@ fn a_secret_that_the_user_has_given_stands_in_no_join_file_and_serves_the_next_t
     job.is_under_way();
     let status = |name| job.start(name, &["status", "--join", &join]);
     status("asked").ended().ended(0);
+    // As on a host that lacks it; who takes part already goes on.
+    std::fs::remove_file(&secret).expect("it is there");
+    let missing = "isn't there; expected it on each host of the job, under the same name";
+    status("without-it").ended().ended(1).says(missing);
+    job.host("c", "127.0.0.4", "0-1").ended().ended(1).says(missing);
+    std::fs::write(&secret, &digits).expect("room for a secret");
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode");
     first.kill();
     tracker("without", &[]).ended().ended(1).says("and the secret in ");
     let mut second = tracker("second", &["--secret", &secret]);

@@ -111,7 +111,7 @@ fn ranks(world: u32, max: Option<u32>) -> String {
 /// By the name that it has on other hosts, too.
 fn whole(path: &Path) -> Result<PathBuf, Error> {
     std::path::absolute(path)
-        .map_err(|cause| Error::new(Code::Io, format!("{} has no whole path: {cause}", path.display())))
+        .map_err(|cause| Error::new(Code::Io, format!("--secret {} has no whole path: {cause}", path.display())))
 }
 
 /// A new job, or the next life of the one that the join file names.

@@ -65,7 +65,13 @@ class FlinkRestoreIT {
               assertEquals(List.of(0, 1, 0), first.job().attempts(TrainingJob.TRAINER));
             });
     FlinkRun second = bySplit("splits of two ranks", lengths).ranks(2).from(savepoint);
-    String ofTwo = stopped(second, () -> second.awaitMoreCheckpoints(1));
+    String ofTwo =
+        stopped(
+            second,
+            () -> {
+              second.awaitMoreCheckpoints(1);
+              assertEquals(List.of(0, 0), second.job().attempts(TrainingJob.TRAINER));
+            });
     second.awaitCoordinator("gang 1 begins with version [1-9]");
     FlinkRun third = bySplit("splits of four ranks", lengths).ranks(4);
     third.from(ofTwo).train();

@@ -26,21 +26,15 @@ class FlinkXgboostIT {
   @DisplayName("a TaskManager is killed in the middle of training")
   void training() throws Exception {
     Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
-    XgboostRun run = new XgboostRun("xgboost-training").faults(faults);
-    assertArrayEquals(XgboostRun.undisturbed(false), run.model());
-    assertEquals(List.of(0, 1, 0), run.attempts());
-    run.awaitLogged("XGBoost's collectives are served by Rejoin's");
+    check("xgboost-training", List.of(0, 1, 0), faults);
   }
 
   @Test
   @DisplayName("a TaskManager is killed while the bridge serves XGBoost, since the hook is off")
   void by_the_bridge() throws Exception {
-    Faults kill = Faults.parse("rank=1,version=9,at=bytes:0");
-    XgboostRun bridged =
-        new XgboostRun("xgboost-bridge").setting("rejoin.hook", "off").faults(kill);
-    assertArrayEquals(XgboostRun.undisturbed(false), bridged.model());
-    assertEquals(List.of(0, 1, 0), bridged.attempts());
-    bridged.awaitLogged("XGBoost's collectives go through the bridge");
+    Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
+    XgboostRun run = new XgboostRun("xgboost-bridge").setting("rejoin.hook", "off").faults(faults);
+    check(run, List.of(0, 1, 0), "go through the bridge");
   }
 
   @Test
@@ -113,9 +107,13 @@ class FlinkXgboostIT {
   }
 
   private static void check(String name, List<Integer> attempts, Faults faults) throws Exception {
-    XgboostRun run = new XgboostRun(name).faults(faults);
+    check(new XgboostRun(name).faults(faults), attempts, "are served by Rejoin's");
+  }
+
+  private static void check(XgboostRun run, List<Integer> attempts, String how) throws Exception {
     assertArrayEquals(XgboostRun.undisturbed(false), run.model());
     assertEquals(attempts, run.attempts());
+    run.awaitLogged("XGBoost's collectives " + how);
   }
 
   @Test

@@ -7,9 +7,11 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.util.SerializableConfiguration;
@@ -43,21 +45,30 @@ final class DurableFolder implements Serializable {
    * an executor that was given up may still write a last one.
    */
   DurableFolder of(List<PreparedInput> inputs) {
+    List<List<PartitionPages>> pages =
+        inputs.stream().map(each -> each.stored().partitions()).collect(Collectors.toList());
+    return new DurableFolder(path, configuration, every, digest(pages));
+  }
+
+  /**
+   * Of inputs by what their lists say of each partition, but for the numbers of the tries: equal
+   * digests are equal pages. Of one input it is the digest by which others than the JVM know it.
+   */
+  static String digest(List<List<PartitionPages>> inputs) {
     RowFingerprint.Maker all = new RowFingerprint.Maker();
-    for (PreparedInput input : inputs) {
+    for (List<PartitionPages> input : inputs) {
       ByteArrayOutputStream bytes = new ByteArrayOutputStream();
       DataOutputStream out = new DataOutputStream(bytes);
-      attempt(
-          "named",
-          () -> {
-            for (PartitionPages partition : input.stored().partitions()) {
-              partition.write(out);
-            }
-            return null;
-          });
+      try {
+        for (PartitionPages partition : input) {
+          partition.write(out);
+        }
+      } catch (IOException e) {
+        throw new UncheckedIOException("an array can be written to", e);
+      }
       all.add(0, ByteBuffer.wrap(bytes.toByteArray()));
     }
-    return new DurableFolder(path, configuration, every, all.made().digits());
+    return all.made().digits();
   }
 
   /** The folder, which is made if it isn't there: by who has its lock. */

@@ -45,6 +45,9 @@ final class DurableJob implements AutoCloseable {
   private final String key;
   private final WriterLock lock;
 
+  /** What the lists of its pages say of features. */
+  private FeatureDescription features = FeatureDescription.NONE;
+
   /** Whether another training like this one may be durable afterwards. */
   private boolean leavesRoom;
 
@@ -160,6 +163,12 @@ final class DurableJob implements AutoCloseable {
     return durable.map(job -> job.folder.of(inputs)).orElse(null);
   }
 
+  /** The same, whose lists of pages describe features so. */
+  DurableJob describing(FeatureDescription described) {
+    features = described;
+    return this;
+  }
+
   private static MessageDigest sha() {
     try {
       return MessageDigest.getInstance("SHA-256");
@@ -183,7 +192,7 @@ final class DurableJob implements AutoCloseable {
    * @param pages makes the RDD of its pages; not asked for what is there
    */
   PreparedInput input(String what, Supplier<RDD<byte[]>> pages) {
-    DurablePages files = new DurablePages(folder, what);
+    DurablePages files = new DurablePages(folder, what, features);
     Optional<StoredPages> found = files.find(context);
     if (found.isPresent()) {
       LOG.info("the {} input is read from durable folder {}, not from its source", what, folder);

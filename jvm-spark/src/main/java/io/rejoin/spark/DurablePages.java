@@ -10,8 +10,11 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
@@ -30,15 +33,23 @@ import org.apache.spark.rdd.RDD;
  */
 final class DurablePages implements Serializable {
   private static final long serialVersionUID = 1L;
-  private static final int LIST_VERSION = 1;
+  private static final int LIST_VERSION = 2;
+  private static final int DIGEST_BYTES = 32;
 
   private final DurableFolder folder;
   private final String what;
+  private final FeatureDescription features;
 
-  /** {@code what}: training or evaluation. */
-  DurablePages(DurableFolder folder, String what) {
+  /**
+   * In a folder.
+   *
+   * @param what training or evaluation
+   * @param features what the list says of them
+   */
+  DurablePages(DurableFolder folder, String what, FeatureDescription features) {
     this.folder = folder;
     this.what = what;
+    this.features = features;
   }
 
   /** Of an earlier try, if it came to the end of storing them. */
@@ -74,7 +85,7 @@ final class DurablePages implements Serializable {
     folder.attempt(
         "written to",
         () -> {
-          files.write(listName(), new ByteBuffer[] {ByteBuffer.wrap(list(written))});
+          files.write(listName(), new ByteBuffer[] {ByteBuffer.wrap(list(features, written))});
           return null;
         });
     return stored(pages.context(), written);
@@ -117,25 +128,59 @@ final class DurablePages implements Serializable {
     return what + ".pages";
   }
 
-  private static byte[] list(List<Written> all) throws IOException {
+  /** The list of an input's pages; its last bytes are the SHA-256 of all others. */
+  static byte[] list(FeatureDescription features, List<Written> all) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(LIST_VERSION);
+    features.write(out);
     out.writeInt(all.size());
     for (Written each : all) {
       out.writeLong(each.number);
       each.pages.write(out);
     }
+    out.write(sha256(bytes.toByteArray()));
     return bytes.toByteArray();
   }
 
-  private List<Written> read(byte[] list) throws IOException {
+  /**
+   * What {@link #list} has written.
+   *
+   * @throws RejoinException INCOMPATIBLE for one of another version; INPUT_LOST for a damaged one
+   */
+  List<Written> read(byte[] list) throws IOException {
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(list));
-    int version = in.readInt();
+    // One that is shorter than that is damaged.
+    int version = list.length < Integer.BYTES ? LIST_VERSION : in.readInt();
     if (version != LIST_VERSION) {
-      throw new IOException(
-          listName() + " is of version " + version + "; expected " + LIST_VERSION);
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "expected a list of version "
+              + LIST_VERSION
+              + "; saw "
+              + listName()
+              + " of version "
+              + version
+              + " in the durable folder "
+              + folder
+              + ". Go on with the version of Rejoin that has written it, or remove the folder to"
+              + " begin from the source");
     }
+    int end = list.length - DIGEST_BYTES;
+    if (end < Integer.BYTES
+        || !Arrays.equals(
+            sha256(Arrays.copyOf(list, end)), Arrays.copyOfRange(list, end, list.length))) {
+      throw new RejoinException(
+          RejoinException.Code.INPUT_LOST,
+          "the list "
+              + listName()
+              + " of the durable folder "
+              + folder
+              + " is damaged: expected that it ends with the SHA-256 of its bytes; saw "
+              + list.length
+              + " bytes that don't. Store the input again");
+    }
+    FeatureDescription.read(in);
     int partitions = in.readInt();
     List<Written> all = new ArrayList<>();
     for (int partition = 0; partition < partitions; partition++) {
@@ -145,11 +190,19 @@ final class DurablePages implements Serializable {
     return all;
   }
 
+  private static byte[] sha256(byte[] bytes) {
+    try {
+      return MessageDigest.getInstance("SHA-256").digest(bytes);
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java platform has SHA-256", e);
+    }
+  }
+
   /**
    * What a task has written of a partition. Its files carry a random number, so that no other try,
    * of this or of an earlier application, whose rows may come in another order, writes into them.
    */
-  private static final class Written implements Serializable {
+  static final class Written implements Serializable {
     private static final long serialVersionUID = 1L;
 
     private final PartitionPages pages;

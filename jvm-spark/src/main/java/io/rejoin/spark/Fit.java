@@ -130,7 +130,8 @@ final class Fit<M extends Model<M>> {
     }
     SparkContext context = dataset.sparkSession().sparkContext();
     boolean isKnown = stock.objective() == null;
-    return DurableJob.of(context, settings, runtime.numWorkers(), terms, datasets, isKnown);
+    return DurableJob.of(context, settings, runtime.numWorkers(), terms, datasets, isKnown)
+        .map(job -> job.describing(stock.features()));
   }
 
   private TrainingResult train(

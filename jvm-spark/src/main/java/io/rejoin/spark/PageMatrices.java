@@ -28,13 +28,12 @@ final class PageMatrices implements Serializable {
    * With XGBoost's own description of features.
    *
    * @param missing the value that is as good as none
-   * @param featureNames empty for none
-   * @param featureTypes empty for none
+   * @param features their names and types
    */
-  PageMatrices(float missing, String[] featureNames, String[] featureTypes) {
+  PageMatrices(float missing, FeatureDescription features) {
     this.missing = missing;
-    this.featureNames = featureNames;
-    this.featureTypes = featureTypes;
+    this.featureNames = features.names();
+    this.featureTypes = features.types();
   }
 
   /** One element for each partition: the matrices to train on and to evaluate on. */

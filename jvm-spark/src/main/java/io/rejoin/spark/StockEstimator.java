@@ -180,7 +180,12 @@ final class StockEstimator {
 
   /** How pages become matrices. */
   PageMatrices matrices() {
-    return new PageMatrices(missing(), estimator.getFeatureNames(), estimator.getFeatureTypes());
+    return new PageMatrices(missing(), features());
+  }
+
+  /** How it describes features. */
+  FeatureDescription features() {
+    return new FeatureDescription(estimator.getFeatureNames(), estimator.getFeatureTypes());
   }
 
   /** Whether it is known what the zeros of sparse vectors are, because the missing value is set. */

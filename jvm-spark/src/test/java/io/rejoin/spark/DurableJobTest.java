@@ -12,6 +12,8 @@ import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -197,6 +199,21 @@ class DurableJobTest {
     assertArrayEquals(expected, again.model(rows()));
     assertTrue(again.rounds.contains(0L), "rounds: " + again.rounds);
     assertEquals(List.of(), trainings());
+  }
+
+  @Test
+  void the_list_of_stored_pages_has_the_names_and_types_of_features_of_the_estimator()
+      throws Exception {
+    XGBoostClassifier described = classifier();
+    String[] names = {"age", "height", "weight", "pulse", "score", "z"};
+    String[] types = {"q", "q", "q", "q", "q", "q"};
+    described.setFeatureNames(names);
+    described.setFeatureTypes(types);
+    interrupted(described, rows());
+    byte[] list = Files.readAllBytes(trainings().get(0).resolve("training.pages"));
+    DataInputStream in = new DataInputStream(new ByteArrayInputStream(list));
+    assertEquals(2, in.readInt());
+    assertEquals(new FeatureDescription(names, types), FeatureDescription.read(in));
   }
 
   @Test

@@ -867,6 +867,139 @@ rejoin_status rejoin_tracker_cancel(const rejoin_tracker *tracker, rejoin_status
  */
 void rejoin_tracker_close(rejoin_tracker *tracker);
 
+/* ---------------------------------------------------------------- pages of prepared input */
+
+/*
+ * The input of a durable Spark training (spark.rejoin.durable), as it is stored in the training's
+ * folder: pages, each of which is some rows of one partition. docs/pages.md describes them. Here a
+ * program reads them that trains in another way, on a file system that its machine has:
+ *
+ *     rejoin_input *input;
+ *     rejoin_page *page;
+ *     rejoin_page_view view = REJOIN_PAGE_VIEW_INIT;
+ *     status = rejoin_input_open("/durable/1f2e…", "training", &input);
+ *     for (uint64_t number = 0; number < rejoin_input_pages(input); number++) {
+ *         status = rejoin_page_read(input, number, &page);
+ *         if (status != REJOIN_OK) fprintf(stderr, "%s\n", rejoin_page_message(page));
+ *         status = rejoin_page_get(page, &view);
+ *         ... view.rows rows: view.labels, view.features, ...
+ *         rejoin_page_free(page);
+ *     }
+ *     rejoin_input_close(input);
+ *
+ * A page is known by the input's digest and its number, which is counted over all partitions, in
+ * their order. Its bytes are compared with their SHA-256 before any of them is used.
+ *
+ * An input that was opened doesn't change: any number of threads read it at once, until it is
+ * closed. Pages have nothing to do with it after they were read.
+ */
+typedef struct rejoin_input rejoin_input;
+
+/* One page that was read and verified. */
+typedef struct rejoin_page rejoin_page;
+
+enum {
+    REJOIN_PAGE_DENSE = 1, /* every value of every row */
+    REJOIN_PAGE_CSR = 2, /* of each row the values that are not missing, and their columns */
+    REJOIN_PAGE_SPARK_ROWS = 3 /* rows in Spark's own format, compressed: only Spark reads them */
+};
+
+/* A page's arrays, in its own memory: they belong to the page, and are there until it is freed. */
+typedef struct rejoin_page_view {
+    size_t size;         /* sizeof(rejoin_page_view) */
+    int32_t kind;        /* REJOIN_PAGE_DENSE, ... */
+    int32_t from_sparse; /* 1: some row came as a sparse vector */
+    uint32_t rows;       /* at least one */
+    uint32_t columns;    /* features of a row; of Spark's rows, fields */
+    uint64_t values;     /* numbers in `features`; of Spark's rows, their bytes before compression */
+    uint64_t number;     /* the page's, counted over all partitions; 0 by rejoin_page_copy() */
+    uint32_t partition;  /* the partition that it is of; 0 by rejoin_page_copy() */
+    const float *labels; /* rows; NULL of Spark's rows, as the next four */
+    const float *weights; /* rows, or NULL: the input has none */
+    const float *margins; /* rows, or NULL */
+    const int32_t *groups; /* rows, the query group of each, or NULL */
+    /* dense: rows * columns, row after row; CSR: `values`, row after row. A missing value is NaN, or
+       whatever the training calls missing; of CSR pages also what isn't there */
+    const float *features;
+    const uint32_t *row_ends; /* CSR: rows, the end of each in `features`; the first row begins at 0; else NULL */
+    const uint32_t *value_columns; /* CSR: values, the column of each, below `columns`; else NULL */
+    const void *spark_rows; /* a length (4 bytes, big-endian) and what Spark's codec made of the rows; else NULL */
+    size_t spark_rows_bytes;
+    const void *data; /* the whole page */
+    size_t bytes;
+    const char *sha256; /* of all its bytes, as 64 hexadecimal digits */
+} rejoin_page_view;
+
+#define REJOIN_PAGE_VIEW_INIT \
+    {sizeof(rejoin_page_view), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL}
+
+/*
+ * Opens an input in the folder of one training: reads its list, and none of its pages. `name` is
+ * "training" or "evaluation". *input is set whatever is returned, so that its message can be read,
+ * and has to be closed. Only when `input` is NULL it isn't.
+ *
+ * Returns REJOIN_BAD_ARGUMENT when there is no such list, so that no input was stored to its end;
+ * REJOIN_INCOMPATIBLE for a list of another version; REJOIN_INPUT_LOST when it is damaged; REJOIN_IO
+ * when it can't be read.
+ */
+rejoin_status rejoin_input_open(const char *folder, const char *name, rejoin_input **input);
+
+/* Why it couldn't be opened; empty when it could. */
+const char *rejoin_input_message(const rejoin_input *input);
+
+/*
+ * What the input is, as 64 hexadecimal digits: equal digests are equal pages in the same partitions,
+ * whatever folder they are in. It belongs to the handle; NULL if that couldn't be opened.
+ */
+const char *rejoin_input_digest(const rejoin_input *input);
+
+/* How many rows all pages have, how many pages and partitions there are; 0 if it couldn't be opened. */
+uint64_t rejoin_input_rows(const rejoin_input *input);
+uint64_t rejoin_input_pages(const rejoin_input *input);
+uint32_t rejoin_input_partitions(const rejoin_input *input);
+
+/*
+ * The number of a partition's first page: it has those from this one to the next partition's first
+ * one. Of what comes behind the last partition, the number of all pages.
+ */
+uint64_t rejoin_input_first_page(const rejoin_input *input, uint32_t partition);
+
+/*
+ * The name of the features in a column, counted from 0, and XGBoost's type of them ("q", "c", ...),
+ * as the training's estimator has them. NULL where none was set, or there is no such column. They
+ * belong to the handle.
+ */
+const char *rejoin_input_feature_name(const rejoin_input *input, uint32_t column);
+const char *rejoin_input_feature_type(const rejoin_input *input, uint32_t column);
+
+/* Frees the handle and what belongs to it. NULL is allowed. */
+void rejoin_input_close(rejoin_input *input);
+
+/*
+ * Reads a page by its number and verifies it. *page is set whatever is returned, so that its message
+ * can be read, and has to be freed. Only when `page` is NULL it isn't.
+ *
+ * Returns REJOIN_BAD_ARGUMENT for a number that there isn't; REJOIN_INPUT_LOST when the page's file is
+ * missing or isn't what the list says; REJOIN_INCOMPATIBLE when it was written by other rules, as
+ * another version's; REJOIN_IO when it can't be read; REJOIN_OUT_OF_SPACE without memory for it.
+ */
+rejoin_status rejoin_page_read(const rejoin_input *input, uint64_t number, rejoin_page **page);
+
+/*
+ * The same of bytes that the program has from elsewhere, which are copied. `sha256` is what was kept
+ * of the page, 64 hexadecimal digits. Returns REJOIN_INPUT_LOST when they are other bytes.
+ */
+rejoin_status rejoin_page_copy(const void *data, size_t bytes, const char *sha256, rejoin_page **page);
+
+/* Why the last call with it failed; empty when it didn't. */
+const char *rejoin_page_message(const rejoin_page *page);
+
+/* Fills the view, which begins with REJOIN_PAGE_VIEW_INIT. REJOIN_BAD_STATE for a page that couldn't be read. */
+rejoin_status rejoin_page_get(const rejoin_page *page, rejoin_page_view *view);
+
+/* Frees the page with its arrays. NULL is allowed. */
+void rejoin_page_free(rejoin_page *page);
+
 /* ---------------------------------------------------------------- the library itself */
 
 /* For instance "0.1.0". */

@@ -2,7 +2,8 @@
 //!
 //! Here is only the crossing: pointers and numbers become slices and types ([`arguments`],
 //! [`numbers`]), a panic becomes an error ([`handle`]), and nothing is printed that wasn't asked
-//! for ([`quiet`]). Everything else is [`rejoin_communicator`], [`rejoin_xgboost`] and [`rejoin_agent`].
+//! for ([`quiet`]). Everything else is [`rejoin_communicator`], [`rejoin_xgboost`],
+//! [`rejoin_agent`] and [`rejoin_pages`].
 #![allow(clippy::missing_safety_doc)] // what a caller has to keep to stands in the header, once for all
 
 mod arguments;
@@ -14,6 +15,7 @@ mod join;
 mod lazy;
 mod library;
 mod numbers;
+mod pages;
 mod quiet;
 mod sized;
 mod tracker;
@@ -29,6 +31,7 @@ pub use join::*;
 pub use lazy::*;
 pub use library::*;
 pub use numbers::{constants, OVER};
+pub use pages::*;
 pub use tracker::*;
 pub use tracker_config::RejoinTrackerConfig;
 pub use xgboost::*;

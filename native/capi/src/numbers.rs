@@ -71,6 +71,7 @@ pub fn constants() -> Vec<(String, i64)> {
     all.extend([("RANK_ORDER".to_string(), 0), ("RING_ORDER".into(), 1)]);
     all.extend([("HOOK_AUTO".to_string(), 0), ("HOOK_OFF".into(), 1)]);
     all.extend([("BOOT_NO".to_string(), 0), ("BOOT_BY_SITE".into(), 1), ("BOOT_NAMED".into(), 2)]);
+    all.extend([("PAGE_DENSE".to_string(), 1), ("PAGE_CSR".into(), 2), ("PAGE_SPARK_ROWS".into(), 3)]);
     all
 }
 

@@ -81,6 +81,7 @@ fn the_header_is_clean_as_c99_and_as_cpp() {
                   rejoin_options options = REJOIN_OPTIONS_INIT;\nrejoin_limits limits = REJOIN_LIMITS_INIT;\n\
                   rejoin_config config = REJOIN_CONFIG_INIT;\n\
                   rejoin_tracker_config tracker = REJOIN_TRACKER_CONFIG_INIT;\n\
+                  rejoin_page_view view = REJOIN_PAGE_VIEW_INIT;\n\
                   rejoin_xgboost_options xgboost = REJOIN_XGBOOST_OPTIONS_INIT;\nconst char *here = REJOIN_HERE;\n";
     compile("cc", &["-x", "c", "-std=c99"], source, false);
     compile("cc", &["-x", "c", "-std=c17"], source, false);
@@ -107,6 +108,30 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
     layout!("rejoin_options", Options, size, order, boot, boot_name, prepare, prepare_user);
     layout!("rejoin_xgboost_options", RejoinXgboostOptions, size, version, hook);
     layout!("rejoin_placement", rejoin::RejoinPlacement, local_rank, local_size, cross_rank, cross_size);
+    layout!(
+        "rejoin_page_view",
+        rejoin::RejoinPageView,
+        size,
+        kind,
+        from_sparse,
+        rows,
+        columns,
+        values,
+        number,
+        partition,
+        labels,
+        weights,
+        margins,
+        groups,
+        features,
+        row_ends,
+        value_columns,
+        spark_rows,
+        spark_rows_bytes,
+        data,
+        bytes,
+        sha256
+    );
     layout!("rejoin_limits", Limits, size, join_millis, call_millis, finish_millis);
     layout!(
         "rejoin_tracker_config",

@@ -165,7 +165,7 @@ else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT FencedIT \
     DurableIT SpotNoticeIT ElasticSparkIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
-    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT
+    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT StockModelsIT
   step "published modules, and examples/ built from them by Maven"
   wait "$examples" || failed=1
   cat "$reports/examples.log"
@@ -180,8 +180,8 @@ else
   hooked=spark.test_estimator.TheSameModel.test_a_python_worker_that_is_killed_after_a_checkpoint_rejoins
   SPARK_SET=spark41 scripts/test-python.sh "$hooked" >"$reports/pyspark41.log" 2>&1 || failed=1
   grep -hE '^(FAIL|ERROR):|^expected' "$reports/pyspark.log" "$reports/pyspark41.log"
-  suite spark35-xgb320 main MainFaultsIT
-  suite spark41-xgb311 main MainFaultsIT ScalaIT LocalClusterIT
+  suite spark35-xgb320 main MainFaultsIT StockModelsIT
+  suite spark41-xgb311 main MainFaultsIT StockModelsIT ScalaIT LocalClusterIT
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
     flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT

@@ -1,7 +1,8 @@
-package io.rejoin.spark;
+package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 
+import io.rejoin.spark.RejoinEstimator;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -20,26 +21,23 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
-/** Models from pages, byte for byte those that the stock estimator makes of the same rows. */
+/**
+ * Models from pages, byte for byte those that the stock estimator makes of the same rows. In local
+ * mode: where the ranks are changes nothing about it, and other tests have real clusters.
+ */
 @DisplayName("the stock estimator's model comes out of")
-class StockModelsTest {
+class StockModelsIT {
   private static final int WORKERS = 2;
   private static final int FEATURES = 7;
   private static SparkSession session;
 
   @BeforeAll
   static void start() {
-    session = LocalSpark.start("local[2]");
-  }
-
-  @AfterAll
-  static void stop() {
-    session.stop();
+    session = Sessions.of(Sessions.Shape.LOCAL);
   }
 
   /** Makes a row's features of random numbers. */
@@ -70,9 +68,21 @@ class StockModelsTest {
         .repartitionByRange(WORKERS, functions.col("query"));
   }
 
+  private static XGBoostClassifier classifier() {
+    XGBoostClassifier stock = new XGBoostClassifier();
+    stock.setLabelCol("label");
+    stock.setFeaturesCol("features");
+    stock.setNumWorkers(WORKERS);
+    stock.setNumRound(4);
+    stock.setNthread(1);
+    stock.setMaxDepth(3);
+    stock.setSeed(7);
+    return stock;
+  }
+
   private static void compare(Dataset<Row> rows, Consumer<XGBoostClassifier> settings)
       throws Exception {
-    XGBoostClassifier stock = LocalSpark.classifier(WORKERS, 4);
+    XGBoostClassifier stock = classifier();
     stock.setSeedPerIteration(true);
     settings.accept(stock);
     Dataset<Row> kept = rows.cache();

@@ -117,6 +117,13 @@ final class Registry {
       return state == State.GONE || state == State.FAILED || state == State.FINISHED;
     }
 
+    /**
+     * Of an executor of which Spark has told; a late report of one that is forgotten isn't that.
+     */
+    private boolean isThere() {
+      return state != State.GONE && !place.isEmpty();
+    }
+
     /** Of a task. */
     private boolean runs() {
       return state == State.STARTED || state == State.STANDING_BY || state == State.JOINED;
@@ -328,6 +335,11 @@ final class Registry {
     return deaths.getOrDefault(rank, 0);
   }
 
+  /** How often a task has failed so that it counts against Spark's limit, as a rank or without. */
+  synchronized int failuresOfTask(int index) {
+    return failures.getOrDefault(index, 0);
+  }
+
   /** The most failures of any one task that count against Spark's limit. */
   synchronized int mostFailuresOfOneTask() {
     return failures.values().stream().mapToInt(Integer::intValue).max().orElse(0);
@@ -381,7 +393,7 @@ final class Registry {
   synchronized List<String> executorsThatStay() {
     return executorNames(
         entry ->
-            entry.state != State.GONE
+            entry.isThere()
                 && entry.state != State.EXCLUDED
                 && entry.state != State.LEAVING
                 && !excludedHosts.containsKey(entry.place));
@@ -389,7 +401,7 @@ final class Registry {
 
   /** Executors that aren't known to go. */
   synchronized List<String> executorsWithoutNotice() {
-    return executorNames(entry -> entry.state != State.GONE && entry.state != State.LEAVING);
+    return executorNames(entry -> entry.isThere() && entry.state != State.LEAVING);
   }
 
   private List<String> executorNames(Predicate<Entry> which) {
@@ -445,7 +457,7 @@ final class Registry {
     return String.format(
         Locale.ROOT,
         "%d executors on %d hosts; excluded executors: %s; excluded hosts: %s",
-        executors.values().stream().filter(one -> one.state != State.GONE).count(),
+        executors.values().stream().filter(Entry::isThere).count(),
         hosts.size(),
         named(one -> one.state == State.EXCLUDED),
         excludedHosts.isEmpty() ? "none" : excludedHosts);

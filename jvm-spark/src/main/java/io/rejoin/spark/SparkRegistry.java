@@ -245,7 +245,8 @@ final class SparkRegistry extends SparkListener {
     log(registry.taskFailed(task.index(), stage, task.attemptNumber(), line, counts, now()));
     if (counts) {
       int rank = registry.rankOf(task.index(), stage, task.attemptNumber());
-      lastDeath(rank, registry.deathsOfRank(rank), surroundings)
+      int failures = registry.failuresOfTask(task.index());
+      lastDeath(rank, registry.deathsOfRank(rank), task.index(), failures, surroundings)
           .ifPresent(warning -> LOG.warn("job {}: {}", tracker.job().brief(), warning));
     }
     if (reason instanceof ExceptionFailure) {
@@ -256,20 +257,35 @@ final class SparkRegistry extends SparkListener {
   }
 
   /**
-   * What is to be said of a death after which the rank may not die again. Whether one counts is
-   * known when Spark says why the task has ended: what a cluster manager takes away doesn't.
+   * What is to be said of a death after which the rank may not die again, or the task may not fail
+   * again: Spark counts the failures of a task, also before it has joined and without a rank, and
+   * the tracker those of a rank, whichever task had it. Whether one counts is known when Spark says
+   * why the task has ended: what a cluster manager takes away doesn't.
    */
-  static Optional<String> lastDeath(int rank, int deaths, Surroundings surroundings) {
+  static Optional<String> lastDeath(
+      int rank, int deaths, int task, int failures, Surroundings surroundings) {
     int retried = surroundings.deathsRetried();
-    return retried > 0 && rank >= 0 && deaths == retried
+    if (retried == 0) {
+      return Optional.empty();
+    }
+    String setting = " (" + surroundings.deathsSetting() + ")";
+    if (rank >= 0 && deaths == retried) {
+      return Optional.of(
+          "rank "
+              + rank
+              + " has died "
+              + Words.times(deaths)
+              + "; the next death that counts ends the job"
+              + setting);
+    }
+    return failures == retried
         ? Optional.of(
-            "rank "
-                + rank
-                + " has died "
-                + Words.times(deaths)
-                + "; the next death that counts ends the job ("
-                + surroundings.deathsSetting()
-                + ")")
+            "task "
+                + task
+                + " has failed "
+                + Words.times(failures)
+                + "; its next failure that counts ends the job"
+                + setting)
         : Optional.empty();
   }
 

@@ -57,6 +57,31 @@ class RegistryTest {
   }
 
   @Test
+  void a_late_report_of_an_executor_that_is_gone_for_long_makes_it_none_that_is_there() {
+    int kept = 1_000;
+    for (int executor = 0; executor <= kept; executor++) {
+      registry.executorAdded("x" + executor, "h", 1);
+      registry.executorGone("x" + executor, "exit 1", 2);
+    }
+    assertEquals(Optional.empty(), registry.executorState("x0"));
+    registry.agentLost("x0", "its connection ended", 3);
+    assertEquals(List.of(), registry.executorsThatStay());
+    assertEquals(List.of(), registry.executorsWithoutNotice());
+    assertTrue(registry.summary().startsWith("0 executors on 0 hosts"), registry.summary());
+  }
+
+  @Test
+  void failures_count_for_the_task_also_before_it_has_a_rank() {
+    registry.taskStarted(3, 0, 0, 17, "1", 1);
+    registry.taskFailed(3, 0, 0, "exit 1", true, 2);
+    registry.taskStarted(3, 0, 1, 18, "2", 3);
+    registry.taskJoined(3, 0, 1, 3, "2", 3);
+    registry.taskFailed(3, 0, 1, "exit 1", true, 4);
+    assertEquals(2, registry.failuresOfTask(3));
+    assertEquals(1, registry.deathsOfRank(3));
+  }
+
+  @Test
   void an_executor_that_was_told_of_its_end_stays_leaving_until_it_is_gone() {
     registry.executorAdded("3", "h", 1_000);
     registry.executorAdded("4", "h", 1_000);

@@ -56,10 +56,20 @@ class SurroundingsTest {
 
   @Test
   void before_the_death_that_ends_the_job_one_line_says_so() {
-    assertTrue(SparkRegistry.lastDeath(1, 1, surroundings()).isEmpty());
-    String warning = SparkRegistry.lastDeath(1, 2, surroundings()).orElseThrow();
+    assertTrue(SparkRegistry.lastDeath(1, 1, 1, 1, surroundings()).isEmpty());
+    String warning = SparkRegistry.lastDeath(1, 2, 1, 2, surroundings()).orElseThrow();
     assertTrue(warning.startsWith("rank 1 has died 2 times"), warning);
     assertTrue(warning.contains("local[threads,failures]"), warning);
+  }
+
+  @Test
+  void failures_of_a_task_before_it_has_joined_count_for_that_line_too() {
+    for (int rank : new int[] {-1, 1}) {
+      String warning = SparkRegistry.lastDeath(rank, 1, 3, 2, surroundings()).orElseThrow();
+      assertTrue(warning.startsWith("task 3 has failed 2 times"), warning);
+      assertTrue(warning.contains("local[threads,failures]"), warning);
+    }
+    assertTrue(SparkRegistry.lastDeath(-1, 0, 3, 1, surroundings()).isEmpty());
   }
 
   @Test

@@ -126,7 +126,7 @@ final class MatrixPages implements PageFormat {
         return;
       }
       int length = all.numElements();
-      reserve(length);
+      reserve(length, length);
       if (skipsZeros) {
         for (int column = 0; column < length; column++) {
           keep(column, (float) all.getDouble(column));
@@ -140,8 +140,8 @@ final class MatrixPages implements PageFormat {
     }
 
     private void addSparse(int length, ArrayData places, ArrayData present) {
-      reserve(length);
       int count = places.numElements();
+      reserve(length, skipsZeros ? count : length);
       if (skipsZeros) {
         for (int i = 0; i < count; i++) {
           keep(places.getInt(i), (float) present.getDouble(i));
@@ -157,7 +157,7 @@ final class MatrixPages implements PageFormat {
 
     private void addArray(ArrayData all) {
       int length = all.numElements();
-      reserve(length);
+      reserve(length, length);
       for (int column = 0; column < length; column++) {
         // The stock estimator takes a null in an array as zero.
         float value = all.isNullAt(column) ? 0 : all.getFloat(column);
@@ -176,16 +176,16 @@ final class MatrixPages implements PageFormat {
       }
     }
 
-    /** Room for a row of so many features. */
-    private void reserve(int length) {
+    /** Room for a row of so many features, of which so many are kept: hashed ones are millions. */
+    private void reserve(int length, int kept) {
       if (width < 0) {
         width = length;
       } else if (width != length) {
         throw bad("a row of " + length + " features behind rows of " + width);
       }
-      int needed = Math.addExact(values, length);
+      int needed = Math.addExact(values, kept);
       if (needed > data.length) {
-        int size = Math.max(needed, Math.min(2 * data.length, PAGE_VALUES + length));
+        int size = Math.max(needed, Math.min(2 * data.length, PAGE_VALUES + kept));
         data = Arrays.copyOf(data, size);
         indices = skipsZeros ? Arrays.copyOf(indices, size) : indices;
       }

@@ -81,6 +81,14 @@ class MatrixPagesTest {
   }
 
   @Test
+  void a_row_of_hashed_features_takes_room_for_those_that_are_there() {
+    int hashed = 1 << 30;
+    Page page = Page.of(pages(true, row(1f, 0, sparse(hashed, hashed - 1, 2))).next());
+    assertEquals(hashed, page.columns());
+    assertEquals(1, page.values());
+  }
+
+  @Test
   void a_sparse_vector_is_noted_in_its_page() {
     assertTrue(Page.of(pages(false, row(1f, 0, sparse(3, 1, 1))).next()).has(Page.FROM_SPARSE));
     assertFalse(

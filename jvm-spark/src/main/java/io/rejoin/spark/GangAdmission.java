@@ -64,7 +64,7 @@ final class GangAdmission {
           boolean wasPatient =
               millisSince(queued) - firstSince >= patience || (context.isLocal() && slots < tasks);
           if (free == tasks || (free >= least && wasPatient)) {
-            return admitted(bounds, free, spares);
+            return admitted(context, bounds, free, spares);
           }
         }
         if (enough) {
@@ -99,7 +99,7 @@ final class GangAdmission {
     }
   }
 
-  private AdmittedGang admitted(WorldBounds bounds, int free, int spares) {
+  private AdmittedGang admitted(SparkContext context, WorldBounds bounds, int free, int spares) {
     int workers = free - spares;
     if (workers < bounds.workers()) {
       LOG.warn(
@@ -110,8 +110,10 @@ final class GangAdmission {
     }
     // What comes is its, too, up to the most that it may have.
     int tasks = bounds.isElastic() ? bounds.max() : free;
+    boolean isAlone = taken == 0;
     taken += tasks;
-    return new AdmittedGang(bounds, workers, tasks);
+    int executors = Math.max(1, InputPreparation.executors(context));
+    return new AdmittedGang(bounds, workers, tasks, isAlone ? slots(context) / executors : 0);
   }
 
   /** How many gangs wait. */
@@ -185,12 +187,19 @@ final class GangAdmission {
   final class AdmittedGang implements AutoCloseable {
     private final WorldBounds bounds;
     private final int workers;
+    private final int slotsOfExecutor;
     private int tasks;
 
-    private AdmittedGang(WorldBounds bounds, int workers, int tasks) {
+    private AdmittedGang(WorldBounds bounds, int workers, int tasks, int slotsOfExecutor) {
       this.bounds = bounds;
       this.workers = workers;
       this.tasks = tasks;
+      this.slotsOfExecutor = slotsOfExecutor;
+    }
+
+    /** How many of its tasks each executor can run at once; 0 where other gangs hold slots. */
+    int slotsOfExecutor() {
+      return slotsOfExecutor;
     }
 
     /** How many workers it may have while it trains. */

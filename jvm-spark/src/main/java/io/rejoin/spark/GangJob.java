@@ -12,6 +12,8 @@ import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import io.rejoin.spark.ui.JobRecorder;
 import io.rejoin.spark.ui.LiveTab;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -38,6 +40,7 @@ final class GangJob {
   private final DurableFolder durable;
   private final WorldBounds bounds;
   private final int workers;
+  private final int slotsOfExecutor;
 
   /**
    * A training.
@@ -54,6 +57,7 @@ final class GangJob {
       DurableFolder durable) {
     this.bounds = admitted.bounds();
     this.workers = admitted.workers();
+    this.slotsOfExecutor = admitted.slotsOfExecutor();
     this.durable = durable;
     this.surroundings = surroundings;
     this.settings = settings;
@@ -85,7 +89,7 @@ final class GangJob {
         JobRecorder tab =
             LiveTab.begin(surroundings.context(), job, facts(inputs, program.rounds()))) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
-      GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), tasks());
+      GangRdd<T> gang = new GangRdd<>(rows, task, program, places(rows, inputs), tasks());
       return new Gang(
               tracker,
               running,
@@ -151,6 +155,13 @@ final class GangJob {
           surroundings.deathsAdvice());
     } else {
       LOG.info("job {}: {} workers, input of {} bytes; {}", job.brief(), workers, bytes, budget);
+    }
+    if (!inputs.stream().allMatch(PreparedInput::isCopied)) {
+      LOG.info(
+          "job {}: the further copies of its input are being made while the ranks begin; the rows"
+              + " of an executor that dies before that are computed again"
+              + " (spark.rejoin.input.lost)",
+          job.brief());
     }
     if (spares() > 0) {
       LOG.info(
@@ -218,6 +229,20 @@ final class GangJob {
   /** How many there are, if they ask for ranks; 0 if each has its own. */
   private int tasks() {
     return SparkSettings.givesRanks(settings) ? bounds.max() + spares() : 0;
+  }
+
+  /** Where each task is tried first. Rows of a world that may change belong to no task. */
+  private List<List<String>> places(RDD<?> rows, List<PreparedInput> inputs) {
+    List<List<BlockManagerId>> holders =
+        new ArrayList<>(
+            inputs.isEmpty() || bounds.isElastic()
+                ? Collections.emptyList()
+                : inputs.get(0).stored().holders());
+    int most = Math.max(tasks(), rows.getNumPartitions());
+    while (holders.size() < most) {
+      holders.add(Collections.emptyList());
+    }
+    return FirstPlaces.of(holders, hosts(), slotsOfExecutor);
   }
 
   /** The hosts of the executors that the session has now. */

@@ -32,7 +32,7 @@ final class GangRdd<T> extends RDD<byte[]> {
 
   private final GangTask gang;
   private final GangProgram<T> program;
-  private final ArrayList<String> hosts;
+  private final ArrayList<List<String>> places;
   private final int tasks;
 
   /**
@@ -40,10 +40,11 @@ final class GangRdd<T> extends RDD<byte[]> {
    *
    * @param rows what the program reads, one partition for each rank of a fixed world; a share
    *     ({@link DerivedRdd.Share}) takes their place in another one
-   * @param hosts where executors are
+   * @param places where each task is tried first; of one that isn't among them nothing is known
    * @param tasks how many there are, if they ask for ranks; 0 if each has its own
    */
-  GangRdd(RDD<T> rows, GangTask gang, GangProgram<T> program, List<String> hosts, int tasks) {
+  GangRdd(
+      RDD<T> rows, GangTask gang, GangProgram<T> program, List<List<String>> places, int tasks) {
     super(
         rows.context(),
         ScalaCollections.list(Collections.singletonList(new OwnPartition<>(rows))),
@@ -53,7 +54,7 @@ final class GangRdd<T> extends RDD<byte[]> {
     this.splits = tasks == 0 ? new Partition[0] : rows.partitions();
     this.gang = gang;
     this.program = program;
-    this.hosts = new ArrayList<>(hosts);
+    this.places = new ArrayList<>(places);
   }
 
   @Override
@@ -69,14 +70,11 @@ final class GangRdd<T> extends RDD<byte[]> {
         : IntStream.range(0, tasks).mapToObj(Member::new).toArray(Partition[]::new);
   }
 
-  /**
-   * Any executor will do. Without this Spark would prefer the holders of the copies, whose slots
-   * the gang itself has taken, and let a retry wait for them (spark.locality.wait, 3 s for each
-   * level).
-   */
+  /** By {@link FirstPlaces}. */
   @Override
   public scala.collection.immutable.List<String> getPreferredLocations(Partition split) {
-    return ScalaCollections.list(hosts);
+    return ScalaCollections.list(
+        split.index() < places.size() ? places.get(split.index()) : Collections.emptyList());
   }
 
   private static ClassTag<byte[]> tag() {

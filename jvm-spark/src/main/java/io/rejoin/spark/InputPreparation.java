@@ -108,17 +108,20 @@ final class InputPreparation {
     return pages.setName("rejoin " + what + " input");
   }
 
+  /**
+   * Stores the pages once, and goes on: the executors make the further copies meanwhile. A page
+   * that is lost before it has a second one is made anew, as one that has lost both.
+   */
   private PreparedInput replicate(String what, RDD<InternalRow> rows, PageFormat format) {
     for (int fill = 1; ; fill++) {
       // Asked again each time: executors come and go.
-      int executors = executors();
+      int executors = executors(context);
       int copies = Math.max(1, Math.min((int) settings.number(SparkSettings.REPLICAS), executors));
       // New ones each time: what belongs to a fill that was given up may still be on its way.
       RDD<byte[]> pages = pages(what, rows, format);
-      StorageLevel level = StorageLevel.apply(true, false, false, false, copies);
-      PageStore store = new PageStore(pages, level);
-      pages.persist(level);
-      int fewest = 0;
+      PageStore store = new PageStore(pages, copies);
+      pages.persist(PageStore.LEVEL);
+      boolean isStored = false;
       try {
         List<PartitionPages> partitions =
             collect(
@@ -127,40 +130,37 @@ final class InputPreparation {
                     Collections.singletonList(pages),
                     (split, context) ->
                         Collections.singletonList(store.fill(split.of(0), context)).iterator()));
-        fewest = partitions.contains(null) ? 0 : store.fewestCopies(partitions);
-        if (fewest >= copies) {
+        isStored = !partitions.contains(null) && store.fewestCopies(partitions) >= 1;
+        if (isStored) {
           return new PreparedInput(
-              new StoredPages(pages, store, partitions), fewest - 1, () -> pages.unpersist(false));
+              new StoredPages(pages, store, partitions),
+              copies - 1,
+              CopiesWatch.begin(what, copies, () -> store.fewestCopies(partitions)),
+              () -> pages.unpersist(false));
         }
       } finally {
         // What was refused or interrupted leaves no copies behind.
-        if (fewest < copies) {
+        if (!isStored) {
           PreparedInput.uninterrupted(() -> pages.unpersist(true));
         }
       }
       if (fill == FILLS) {
-        throw tooFewCopies(what, fewest, copies, executors);
+        throw notStored(what, executors);
       }
-      LOG.warn(
-          "a partition of the {} input has {} copies instead of {}; filling again",
-          what,
-          fewest,
-          copies);
+      LOG.warn("a page of the {} input was lost as soon as it was stored; filling again", what);
       pause(fill);
     }
   }
 
-  private static RejoinException tooFewCopies(String what, int fewest, int copies, int executors) {
+  private static RejoinException notStored(String what, int executors) {
     return new RejoinException(
         RejoinException.Code.IO,
         String.format(
             Locale.ROOT,
-            "a partition of the %s input has %d copies on distinct executors, expected %d (%d"
-                + " executors), after %d tries; look for block replication in the executors' logs,"
-                + " free disk space, or set spark.rejoin.input.replicas lower",
+            "the pages of the %s input couldn't all be stored on the executors' disks (%d"
+                + " executors), after %d tries; look for failed or lost executors in the log, and"
+                + " for free disk space where spark.local.dir is",
             what,
-            fewest,
-            copies,
             executors,
             FILLS));
   }
@@ -281,7 +281,7 @@ final class InputPreparation {
   }
 
   /** How many executors can hold copies: in local mode the driver, else all but the driver. */
-  private int executors() {
+  static int executors(SparkContext context) {
     return (int)
         blockManagers()
             .filter(one -> context.isLocal() || !one.isDriver())

@@ -3,18 +3,22 @@ package io.rejoin.spark;
 import io.rejoin.RowFingerprint;
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.DataReadMethod;
+import org.apache.spark.network.buffer.ManagedBuffer;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.storage.BlockId;
 import org.apache.spark.storage.BlockManager;
 import org.apache.spark.storage.BlockManagerId;
-import org.apache.spark.storage.BlockManagerMaster;
 import org.apache.spark.storage.BlockResult;
 import org.apache.spark.storage.RDDBlockId;
 import org.apache.spark.storage.StorageLevel;
@@ -26,28 +30,33 @@ import scala.reflect.ClassTag$;
 
 /**
  * Pages as Spark's blocks, one block each, on several executors. They are blocks of an RDD, so that
- * Spark makes copies anew when an executor dies or is decommissioned, and frees all of them with
- * the RDD. Page n of partition p is block p + n · partitions: the first pages have the numbers of
- * the RDD's partitions, and so Spark's scheduler takes these as cached and doesn't repeat a shuffle
- * behind them.
+ * Spark makes copies anew when an executor dies, moves them when one is decommissioned ({@code
+ * spark.storage.decommission.enabled}), and frees all of them with the RDD. Page n of partition p
+ * is block p + n · partitions: the first pages have the numbers of the RDD's partitions, and so
+ * Spark's scheduler takes these as cached and doesn't repeat a shuffle behind them.
  */
 final class PageStore implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final Logger LOG = LoggerFactory.getLogger(PageStore.class);
   private static final ClassTag<byte[]> TAG = ClassTag$.MODULE$.apply(byte[].class);
 
+  /** One copy, on disk; the others are made by {@link PageCopies}. */
+  static final StorageLevel LEVEL = StorageLevel.DISK_ONLY();
+
   private final RDD<byte[]> pages;
   private final int partitions;
-  private final StorageLevel level;
+  private final int copies;
 
   /**
-   * For the pages of this RDD, which must be persisted at this level, and never be read by its own
-   * iterator.
+   * For the pages of this RDD, which must be persisted at {@link #LEVEL}, and never be read by its
+   * own iterator.
+   *
+   * @param copies on how many executors each page is to be
    */
-  PageStore(RDD<byte[]> pages, StorageLevel level) {
+  PageStore(RDD<byte[]> pages, int copies) {
     this.pages = pages;
     this.partitions = pages.getNumPartitions();
-    this.level = level;
+    this.copies = copies;
   }
 
   RDDBlockId block(int partition, int page) {
@@ -56,14 +65,12 @@ final class PageStore implements Serializable {
   }
 
   /**
-   * Makes and stores the pages of a partition, in a task. What an earlier try of the task has
-   * stored may have come in another order.
+   * Makes and stores the pages of a partition, in a task; the further copies are made behind it.
+   * What an earlier try of the task has stored may have come in another order.
    *
    * @return the fingerprints of what is stored; null if an earlier try has stored other pages
    */
   PartitionPages fill(Partition split, TaskContext context) {
-    // Before the first copy is made.
-    ReplicationPeers.refresh();
     PartitionPages all = new PartitionPages(split.index());
     Iterator<byte[]> made = ScalaCollections.iterator(pages.compute(split, context));
     boolean again = context.attemptNumber() > 0 || context.stageAttemptNumber() > 0;
@@ -83,7 +90,14 @@ final class PageStore implements Serializable {
       // So that the scheduler knows it.
       put(block(split.index(), 0), new byte[0]);
     }
+    PageCopies.begin(blocks(all), copies);
     return all;
+  }
+
+  private List<RDDBlockId> blocks(PartitionPages all) {
+    return IntStream.range(0, Math.max(1, all.count()))
+        .mapToObj(page -> block(all.partition(), page))
+        .collect(Collectors.toList());
   }
 
   /**
@@ -93,16 +107,53 @@ final class PageStore implements Serializable {
    */
   byte[] read(int partition, int number, RowFingerprint expected, TaskContext context) {
     RDDBlockId block = block(partition, number);
-    // A copy that is damaged is removed here, and another executor may have a good one.
-    for (int copy = 0; copy < 2; copy++) {
-      byte[] page = read(block, context);
-      if (page == null || isPage(page, expected)) {
-        return page;
-      }
-      LOG.warn("a copy of page {} of partition {} is damaged", number, partition);
+    byte[] page = read(block, context);
+    if (page == null || isPage(page, expected)) {
+      return page;
+    }
+    LOG.warn("a copy of page {} of partition {} is damaged", number, partition);
+    if (isHere(block)) {
       blockManager().removeBlock(block, true);
     }
+    return otherCopy(block, expected);
+  }
+
+  /** Asks each other executor that has the page for it; null if none has it as it has to be. */
+  private static byte[] otherCopy(RDDBlockId block, RowFingerprint expected) {
+    for (BlockManagerId holder : locations(block)) {
+      if (!holder.equals(blockManager().blockManagerId())) {
+        byte[] page = readFrom(holder, block);
+        if (page != null && isPage(page, expected)) {
+          return page;
+        }
+        LOG.warn("executor {} has no good copy of {}", holder.executorId(), block);
+      }
+    }
     return null;
+  }
+
+  private static byte[] readFrom(BlockManagerId holder, RDDBlockId block) {
+    ManagedBuffer sent = null;
+    try {
+      sent =
+          blockManager()
+              .blockTransferService()
+              .fetchBlockSync(
+                  holder.host(), holder.port(), holder.executorId(), block.toString(), null);
+      scala.collection.Iterator<?> data =
+          blockManager()
+              .serializerManager()
+              .dataDeserializeStream(block, sent.createInputStream(), TAG);
+      Object page = data.next();
+      return page instanceof byte[] ? (byte[]) page : null;
+    } catch (Exception unreadable) {
+      LOG.debug("block {} can't be read from {}", block, holder, unreadable);
+      return null;
+    } finally {
+      if (sent != null) {
+        sent.release();
+      }
+    }
   }
 
   private static boolean isPage(byte[] page, RowFingerprint expected) {
@@ -150,26 +201,33 @@ final class PageStore implements Serializable {
     RDDBlockId block = block(partition, number);
     if (!isStored(block)) {
       put(block, page);
+      PageCopies.begin(Collections.singletonList(block), copies);
     }
   }
 
   /** On how many distinct executors the page with the fewest copies is. */
   int fewestCopies(List<PartitionPages> all) {
-    BlockManagerMaster master = blockManager().master();
-    return all.stream()
-        .flatMap(
-            each ->
-                IntStream.range(0, Math.max(1, each.count()))
-                    .mapToObj(page -> block(each.partition(), page)))
-        .mapToInt(
-            block ->
-                (int)
-                    ScalaCollections.rest(master.getLocations(block).iterator()).stream()
-                        .map(BlockManagerId::executorId)
-                        .distinct()
-                        .count())
+    RDDBlockId[] blocks =
+        all.stream().flatMap(each -> blocks(each).stream()).toArray(RDDBlockId[]::new);
+    return ScalaCollections.rest(
+            blockManager().master().getLocations((BlockId[]) blocks).iterator())
+        .stream()
+        .mapToInt(copies -> executors(ScalaCollections.rest(copies.iterator())).size())
         .min()
         .orElse(Integer.MAX_VALUE);
+  }
+
+  /** The executors that have a partition's first page. */
+  List<BlockManagerId> holders(int partition) {
+    return locations(block(partition, 0));
+  }
+
+  private static Set<String> executors(List<BlockManagerId> holders) {
+    return holders.stream().map(BlockManagerId::executorId).collect(Collectors.toSet());
+  }
+
+  static List<BlockManagerId> locations(BlockId block) {
+    return ScalaCollections.rest(blockManager().master().getLocations(block).iterator());
   }
 
   private static BlockManager blockManager() {
@@ -177,11 +235,15 @@ final class PageStore implements Serializable {
   }
 
   private static boolean isStored(RDDBlockId block) {
-    return blockManager().master().getLocations(block).nonEmpty();
+    return !locations(block).isEmpty();
   }
 
-  private void put(RDDBlockId block, byte[] page) {
-    blockManager().putSingle(block, page, level, true, TAG);
+  private static boolean isHere(RDDBlockId block) {
+    return locations(block).contains(blockManager().blockManagerId());
+  }
+
+  private static void put(RDDBlockId block, byte[] page) {
+    blockManager().putSingle(block, page, LEVEL, true, TAG);
   }
 
   /** Null if it is nowhere, and an empty one if it can't be read. */

@@ -1,5 +1,6 @@
 package io.rejoin.spark;
 
+import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
@@ -9,11 +10,24 @@ import java.util.OptionalInt;
 final class PreparedInput implements AutoCloseable {
   private final StoredPages stored;
   private final int deathsSurvived;
+  private final Optional<CopiesWatch> copies;
   private final Runnable release;
 
+  /** One of which no copies have to be made. */
   PreparedInput(StoredPages stored, int deathsSurvived, Runnable release) {
+    this(stored, deathsSurvived, Optional.empty(), release);
+  }
+
+  /** One of whose pages further copies are being made. */
+  PreparedInput(StoredPages stored, int deathsSurvived, CopiesWatch copies, Runnable release) {
+    this(stored, deathsSurvived, Optional.of(copies), release);
+  }
+
+  private PreparedInput(
+      StoredPages stored, int deathsSurvived, Optional<CopiesWatch> copies, Runnable release) {
     this.stored = stored;
     this.deathsSurvived = deathsSurvived;
+    this.copies = copies;
     this.release = release;
   }
 
@@ -36,11 +50,16 @@ final class PreparedInput implements AutoCloseable {
   }
 
   /**
-   * How many executors may die at the same moment without any partition being lost; the largest
-   * number if any.
+   * How many executors may die at the same moment without any partition being lost, as soon as all
+   * copies are there; the largest number if any.
    */
   int deathsSurvived() {
     return deathsSurvived;
+  }
+
+  /** Whether all copies are there: until then each death may take rows along. */
+  boolean isCopied() {
+    return copies.map(CopiesWatch::isComplete).orElse(true);
   }
 
   long largestPartitionBytes() {
@@ -58,6 +77,7 @@ final class PreparedInput implements AutoCloseable {
   /** Frees the stored rows; nothing can be read from them any more. */
   @Override
   public void close() {
+    copies.ifPresent(CopiesWatch::close);
     uninterrupted(release);
   }
 

@@ -20,6 +20,12 @@ final class ScalaCollections {
     return list;
   }
 
+  /** The same elements. */
+  @SuppressWarnings("unchecked")
+  static <T> scala.collection.immutable.Set<T> set(List<? extends T> elements) {
+    return (scala.collection.immutable.Set<T>) (Object) list(elements).toSet();
+  }
+
   /** A map without entries. */
   @SuppressWarnings("unchecked")
   static <K, V> scala.collection.immutable.Map<K, V> noMap() {

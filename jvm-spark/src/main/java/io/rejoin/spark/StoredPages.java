@@ -7,15 +7,18 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
+import java.util.stream.Collectors;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.storage.BlockManagerId;
 
 /**
  * The pages of a prepared data set as a rank's task reads them, each verified before it is given.
  */
 final class StoredPages {
   private final RDD<byte[]> pages;
+  private final PageStore store;
   private final ArrayList<PartitionPages> partitions;
 
   /**
@@ -27,6 +30,7 @@ final class StoredPages {
    */
   StoredPages(RDD<byte[]> made, PageStore store, List<PartitionPages> partitions) {
     ArrayList<PartitionPages> expected = new ArrayList<>(partitions);
+    this.store = store;
     this.partitions = expected;
     this.pages =
         new DerivedRdd<>(
@@ -53,6 +57,7 @@ final class StoredPages {
   /** Those of an RDD that verifies them itself. */
   StoredPages(RDD<byte[]> pages, List<PartitionPages> partitions) {
     this.pages = pages;
+    this.store = null;
     this.partitions = new ArrayList<>(partitions);
   }
 
@@ -62,6 +67,17 @@ final class StoredPages {
    */
   RDD<byte[]> pages() {
     return pages;
+  }
+
+  /** For each partition the executors that have its first page; none where no executor has any. */
+  List<List<BlockManagerId>> holders() {
+    return partitions.stream()
+        .map(
+            each ->
+                store == null
+                    ? Collections.<BlockManagerId>emptyList()
+                    : store.holders(each.partition()))
+        .collect(Collectors.toList());
   }
 
   /** What each partition's pages have to be; by partition. */

@@ -83,6 +83,7 @@ final class GangJob {
       Function<RDD<byte[]>, RDD<?>> stage) {
     JobId job = JobId.random();
     String budget = sayWhatCanBeSurvived(job, inputs);
+    sayWhatIsTaken(job, inputs, program);
     Secret secret = Secret.random();
     try (Tracker tracker = open(job, secret);
         RunningJobs.RunningJob running = running(job, inputs, program.rounds());
@@ -186,6 +187,25 @@ final class GangJob {
           job.brief());
     }
     return budget;
+  }
+
+  /** Beside the heap of an executor, whose container has a limit. */
+  private void sayWhatIsTaken(JobId job, List<PreparedInput> inputs, GangProgram<?> program) {
+    if (surroundings.context().isLocal() || program.besideExecutor()) {
+      return;
+    }
+    long pages = inputs.stream().mapToLong(PreparedInput::largestPartitionBytes).sum();
+    ExecutorMemory memory =
+        ExecutorMemory.of(
+            surroundings.context().getConf(),
+            surroundings.master(),
+            program.nativeBytes(pages),
+            settings.number(CommonSettings.LOG_MEMORY),
+            surroundings.mostRanksOfAnExecutor(bounds.max() + spares()));
+    LOG.info("job {}: {}", job.brief(), memory.account());
+    memory
+        .tooLittle()
+        .ifPresent(advice -> LOG.warn("job {}: {}; {}", job.brief(), memory.account(), advice));
   }
 
   private String deathsAtOnce(List<PreparedInput> inputs) {

@@ -22,6 +22,14 @@ interface GangProgram<T> extends Serializable {
   String checkpointAdvice();
 
   /**
+   * How many bytes a rank makes of pages of so many outside of the JVM's heap, where that is known;
+   * 0 otherwise.
+   */
+  default long nativeBytes(long pageBytes) {
+    return 0;
+  }
+
+  /**
    * Whether each rank is a process of its own beside its executor, with an agent of its own. When
    * it hangs, its task is ended then, and not the executor.
    */

@@ -101,9 +101,12 @@ final class Surroundings {
 
   /**
    * How many of so many ranks may share an executor: as many as it has slots, where that is known.
+   * A standalone one has all cores of its Worker by default.
    */
   int mostRanksOfAnExecutor(int ranks) {
-    int cores = context.isLocal() ? 0 : conf.getInt("spark.executor.cores", 0);
+    boolean isContainer = master().startsWith("yarn") || master().startsWith("k8s");
+    int byDefault = isContainer ? 1 : 0;
+    int cores = context.isLocal() ? 0 : conf.getInt("spark.executor.cores", byDefault);
     int slots = cores / Math.max(1, conf.getInt("spark.task.cpus", 1));
     return slots < 1 ? ranks : Math.min(ranks, slots);
   }

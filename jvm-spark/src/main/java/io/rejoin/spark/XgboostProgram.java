@@ -45,6 +45,11 @@ final class XgboostProgram implements GangProgram<Matrices> {
   }
 
   @Override
+  public long nativeBytes(long pageBytes) {
+    return ExecutorMemory.matrixBytes(pageBytes);
+  }
+
+  @Override
   public String checkpointAdvice() {
     return "spark.rejoin.checkpoint.rounds";
   }

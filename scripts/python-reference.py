@@ -20,11 +20,12 @@ MODULES = {
     "rejoin.xgboost": "xgboost",
     "rejoin.elastic": "elastic",
     "rejoin.torch": "torch",
+    "rejoin.pages": "pages",
 }
 # What is public beside a module's __all__, which imports nothing that isn't needed.
 MORE = {"rejoin.spark": ["RejoinEstimator", "Rows"]}
 # Classes that the package makes, not its user.
-GIVEN = {"Communicator", "Rank", "Rows"}
+GIVEN = {"Communicator", "Input", "Page", "Rank", "Rows"}
 COLUMNS = 100
 
 

@@ -101,6 +101,31 @@ class XgboostOptions(ctypes.Structure):
     ]
 
 
+class PageView(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("kind", ctypes.c_int32),
+        ("from_sparse", ctypes.c_int32),
+        ("rows", ctypes.c_uint32),
+        ("columns", ctypes.c_uint32),
+        ("values", ctypes.c_uint64),
+        ("number", ctypes.c_uint64),
+        ("partition", ctypes.c_uint32),
+        ("labels", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("margins", ctypes.c_void_p),
+        ("groups", ctypes.c_void_p),
+        ("features", ctypes.c_void_p),
+        ("row_ends", ctypes.c_void_p),
+        ("value_columns", ctypes.c_void_p),
+        ("spark_rows", ctypes.c_void_p),
+        ("spark_rows_bytes", ctypes.c_size_t),
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("sha256", ctypes.c_char_p),
+    ]
+
+
 class Placement(ctypes.Structure):
     _fields_ = [
         ("local_rank", ctypes.c_uint32),
@@ -124,6 +149,7 @@ _TEXT = ctypes.c_char_p
 _DATA = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 _U32 = ctypes.c_uint32
+_U64 = ctypes.c_uint64
 _I32 = ctypes.c_int32
 _CALL = [_TEXT, ctypes.POINTER(Options)]
 
@@ -197,6 +223,21 @@ _FUNCTIONS = {
     "rejoin_tracker_leaves": (_STATUS, [Handle, _U32, _U32, _U32]),
     "rejoin_tracker_cancel": (_STATUS, [Handle, _STATUS, _TEXT]),
     "rejoin_tracker_close": (None, [Handle]),
+    "rejoin_input_open": (_STATUS, [_TEXT, _TEXT, ctypes.POINTER(Handle)]),
+    "rejoin_input_message": (_TEXT, [Handle]),
+    "rejoin_input_digest": (_TEXT, [Handle]),
+    "rejoin_input_rows": (_U64, [Handle]),
+    "rejoin_input_pages": (_U64, [Handle]),
+    "rejoin_input_partitions": (_U32, [Handle]),
+    "rejoin_input_first_page": (_U64, [Handle, _U32]),
+    "rejoin_input_feature_name": (_TEXT, [Handle, _U32]),
+    "rejoin_input_feature_type": (_TEXT, [Handle, _U32]),
+    "rejoin_input_close": (None, [Handle]),
+    "rejoin_page_read": (_STATUS, [Handle, _U64, ctypes.POINTER(Handle)]),
+    "rejoin_page_copy": (_STATUS, [_DATA, _SIZE, _TEXT, ctypes.POINTER(Handle)]),
+    "rejoin_page_message": (_TEXT, [Handle]),
+    "rejoin_page_get": (_STATUS, [Handle, ctypes.POINTER(PageView)]),
+    "rejoin_page_free": (None, [Handle]),
     "rejoin_xgboost_process_start": (
         _STATUS,
         [ctypes.POINTER(Config), ctypes.POINTER(XgboostOptions), ctypes.POINTER(Handle)],

@@ -79,8 +79,8 @@ pub struct RejoinPageView {
 }
 
 fields!(
-    RejoinPageView, "rejoin_page_view": size, kind, from_sparse, rows, columns, values, number, partition, labels, weights,
-    margins, groups, features, row_ends, value_columns, spark_rows, spark_rows_bytes, data, bytes, sha256,
+    RejoinPageView, "rejoin_page_view": size, kind, from_sparse, rows, columns, values, number, partition, labels,
+    weights, margins, groups, features, row_ends, value_columns, spark_rows, spark_rows_bytes, data, bytes, sha256,
 );
 
 fn c_text(text: impl ToString) -> CString {

@@ -95,8 +95,8 @@ fn damaged(seen: String) -> Error {
     Error::new(
         Code::InputLost,
         format!(
-            "expected a list of pages of version {LIST_VERSION}; {seen}. The list is damaged, so the input is lost: let \
-             the training store it again"
+            "expected a list of pages of version {LIST_VERSION}; {seen}. The list is damaged, so the input is lost: \
+             let the training store it again"
         ),
     )
 }
@@ -112,8 +112,8 @@ impl PageList {
             return Err(Error::new(
                 Code::Incompatible,
                 format!(
-                    "expected a list of pages of version {LIST_VERSION}; saw version {version}. Read it with the version \
-                     of Rejoin that has written it, or let this one store the input again"
+                    "expected a list of pages of version {LIST_VERSION}; saw version {version}. Read it with the \
+                     version of Rejoin that has written it, or let this one store the input again"
                 ),
             ));
         }

@@ -105,8 +105,8 @@ impl<'a> Page<'a> {
             return Err(Error::new(
                 Code::InputLost,
                 format!(
-                    "expected a page whose SHA-256 is {expected}; saw {} bytes whose SHA-256 is {seen}. They are damaged \
-                     or another page: read them again from where they are stored",
+                    "expected a page whose SHA-256 is {expected}; saw {} bytes whose SHA-256 is {seen}. They are \
+                     damaged or another page: read them again from where they are stored",
                     bytes.len()
                 ),
             ));

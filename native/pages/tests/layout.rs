@@ -69,6 +69,20 @@ fn rows_that_end_before_they_begin_or_behind_the_values_are_refused() {
 }
 
 #[test]
+fn each_flag_alone_stands_for_its_own_array() {
+    let with = |flags| page(1, 1, flags, (1, 1, 1), &[1_f32.to_bits(), 2_f32.to_bits(), 3_f32.to_bits()]);
+    let (weights, margins, groups) = (with(1), with(2), with(4));
+    let arrays = |bytes: &Buffer| {
+        let page = Page::of(bytes).expect("one row");
+        assert_eq!((page.labels(), page.features()), (&[1.0][..], Features::Dense(&[3.0])));
+        (page.weights().map(<[f32]>::to_vec), page.margins().map(<[f32]>::to_vec), page.groups().map(<[i32]>::to_vec))
+    };
+    assert_eq!(arrays(&weights), (Some(vec![2.0]), None, None));
+    assert_eq!(arrays(&margins), (None, Some(vec![2.0]), None));
+    assert_eq!(arrays(&groups), (None, None, Some(vec![2_f32.to_bits() as i32])));
+}
+
+#[test]
 fn a_page_without_columns_or_without_values_is_read() {
     let dense = page(1, 1, 0, (2, 0, 0), &[0; 2]);
     assert_eq!(Page::of(&dense).expect("two labels").features(), Features::Dense(&[]));
@@ -101,7 +115,15 @@ fn a_digest_is_read_as_it_is_written_and_anything_else_refused() {
     let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!((digest.to_string(), text.parse()), (text.to_string(), Ok(digest)));
     assert_eq!(text.to_uppercase().parse(), Ok(digest));
-    let almost = [&text[..63], &format!("{text}0"), &format!("+{}", &text[1..]), "", &"ß".repeat(32)].map(String::from);
+    let almost = [
+        &text[..63],
+        &format!("{}g", &text[..63]),
+        &format!("{text}0"),
+        &format!("+{}", &text[1..]),
+        "",
+        &"ß".repeat(32),
+    ]
+    .map(String::from);
     for other in almost {
         assert_eq!(other.parse::<Sha256Digest>().map_err(|error| error.code), Err(Code::BadArgument), "{other}");
     }

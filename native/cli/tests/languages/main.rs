@@ -9,6 +9,7 @@ mod compiled;
 mod driver;
 mod elastic;
 mod guide;
+mod pages;
 
 use harness::{run, Ran};
 use std::path::{Path, PathBuf};

@@ -18,13 +18,16 @@ static int fail(const char *message) {
 static void print(const rejoin_page_view *view) {
     static const char *const kinds[] = {"", "dense", "CSR", "Spark's rows"};
     double labels = 0, features = 0;
-    for (uint32_t row = 0; view->labels != NULL && row < view->rows; row++) labels += (double)view->labels[row];
+    if (view->labels != NULL) {
+        for (uint32_t row = 0; row < view->rows; row++) labels += (double)view->labels[row];
+    }
     for (uint64_t at = 0; view->features != NULL && at < view->values; at++) {
         float value = view->features[at];
         if (value == value) features += (double)value; /* NaN is none */
     }
     printf("page %u of partition %u: %s, %u x %u, labels %g, features %g\n", (unsigned)view->number,
-           (unsigned)view->partition, kinds[view->kind], (unsigned)view->rows, (unsigned)view->columns, labels, features);
+           (unsigned)view->partition, kinds[view->kind], (unsigned)view->rows, (unsigned)view->columns, labels,
+           features);
 }
 
 int main(int count, char **arguments) {

@@ -90,14 +90,14 @@ class Page:
 
     @property
     def csr(self) -> Optional[Tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]]:
-        """Of a page of kind ``csr``: where each row begins among the values and the last one ends, of shape (rows + 1,);
-        the column of each value; the values, float32. The first two are int32, where that holds
-        their numbers, else int64."""
+        """Of a page of kind ``csr``: where each row begins among the values and the last one ends, of
+        shape (rows + 1,); the column of each value; the values, float32. The first two are int32,
+        where that holds their numbers, else int64."""
         if self.kind != "csr":
             return None
         count, most = self._view.values, max(self._view.values, self.columns)
         dtype = np.int32 if most < 1 << 31 else np.int64
-        begins = np.zeros(self.rows + 1, dtype)
+        begins: "np.ndarray[Any, Any]" = np.zeros(self.rows + 1, dtype)
         begins[1:] = self._array(self._view.row_ends, self.rows, "<u4")
         columns = self._array(self._view.value_columns, count, "<u4")
         values = self._array(self._view.features, count, "<f4")

@@ -169,7 +169,8 @@ class Asked(Refusing):
         self.refused(Code.INCOMPATIBLE, "layout version 2", page, head(2, 1, 1, 1, 1, bytes(8)))
         self.refused(Code.INCOMPATIBLE, "kind 9", page, head(1, 9, 1, 1, 1, bytes(8)))
         self.refused(Code.INCOMPATIBLE, "by its head", page, head(1, 1, 1, 1, 1, bytes(12)))
-        self.refused(Code.INCOMPATIBLE, "column 7 of 1", page, head(1, 2, 1, 1, 1, struct.pack("<5I", 0, 1, 7, 0, 0)[:16]))
+        csr = head(1, 2, 1, 1, 1, struct.pack("<4I", 0, 1, 7, 0))
+        self.refused(Code.INCOMPATIBLE, "column 7 of 1", page, csr)
 
     def test_rows_of_sparks_are_given_as_their_bytes(self):
         one = page(head(1, 3, 5, 2, 100, b"\0\0\0\x64compressed"))

@@ -8,8 +8,10 @@ import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.TrainingEvent.Kind;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
@@ -181,22 +183,58 @@ class EndingsIT {
   }
 
   @Test
-  void more_deaths_than_the_budget_end_the_job_with_who_died_how_often_and_which_setting_to_raise()
+  void more_deaths_than_the_budget_are_warned_of_and_end_the_job_with_who_died_how_often_and_why()
       throws Exception {
     SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
     RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS);
-    for (int death = 0; death < 4; death++) {
+    for (int death = 0; death < 3; death++) {
       run.fault(Fault.of(1).incarnation(death).version(3 + death, 5_000).kill());
     }
-    run.setting("spark.rejoin.checkpoint.rounds", "1");
-    Exception error =
-        assertThrows(
-            Exception.class,
-            () -> Deadline.within(LIMIT, "too many deaths", Sessions.cluster(), run::train));
+    // The last one waits for the warning: should it come too late, it comes never.
+    run.fault(Fault.of(1).incarnation(3).version(6, 5_000).stop());
+    run.setting("spark.rejoin.checkpoint.rounds", "1").setting("spark.rejoin.lost.after", "120s");
+    Map<Integer, String> executors = new ConcurrentHashMap<>();
+    List<List<String>> before = new CopyOnWriteArrayList<>();
+    Exception error;
+    try (Logs logs = Logs.collectAll()) {
+      run.listen(
+          event -> {
+            if (event.kind() == Kind.RANK_JOINED) {
+              executors.put(event.rank().getAsInt(), event.text("executor"));
+            } else if (event.kind() == Kind.FAULT_FIRED && event.number("id") == 3) {
+              before.add(awaited(logs, "the next death that counts ends the job"));
+              Processes.executor(
+                      Sessions.cluster().mark(),
+                      spark.sparkContext().applicationId(),
+                      executors.get(1))
+                  .ifPresent(process -> Processes.signal(process.pid(), "KILL"));
+            }
+          });
+      error =
+          assertThrows(
+              Exception.class,
+              () -> Deadline.within(LIMIT, "too many deaths", Sessions.cluster(), run::train));
+      assertEquals(1, logs.with("spark.decommission.enabled is off").size());
+      assertEquals(1, logs.with("each rank may die 3 times (spark.task.maxFailures)").size());
+    }
+    assertEquals(1, before.size(), () -> "events: " + run.events());
+    assertEquals(1, before.get(0).size(), () -> "warnings before the last death: " + before);
+    String warning = before.get(0).get(0);
+    assertTrue(warning.contains("rank 1 has died 3 times"), warning);
+    assertTrue(warning.contains("spark.task.maxFailures"), warning);
     String message = String.valueOf(error.getMessage());
     assertTrue(message.contains("rank 1"), message);
     assertTrue(message.contains("spark.task.maxFailures"), message);
     assertTrue(message.contains("of the executors 1 may die at the same moment"), message);
     assertEquals(4, run.fired());
+  }
+
+  private static List<String> awaited(Logs logs, String part) {
+    try {
+      return logs.awaited(part, 1);
+    } catch (InterruptedException ended) {
+      Thread.currentThread().interrupt();
+      return List.of();
+    }
   }
 }

@@ -24,6 +24,7 @@ mod links;
 pub mod logging;
 pub mod logs;
 mod plane;
+pub mod pulse;
 pub mod reservation;
 mod store;
 mod tracker;

@@ -14,6 +14,16 @@ fn log_level<'l>(env: &mut Env<'l>, _: JClass<'l>, level: JString<'l>) -> Result
     Ok(rejoin_agent::logging::level(&crate::convert::text(env, &level)?)?)
 }
 
+fn beat<'l>(_: &mut Env<'l>, _: JClass<'l>) -> Result<(), Failure> {
+    rejoin_agent::pulse::beat();
+    Ok(())
+}
+
+fn rest<'l>(_: &mut Env<'l>, _: JClass<'l>) -> Result<(), Failure> {
+    rejoin_agent::pulse::rest();
+    Ok(())
+}
+
 macro_rules! native {
     ($($signature:tt)*) => {
         native_method! { java_type = "io.rejoin.Native", error_policy = ThrowRejoin, $($signature)* }
@@ -29,6 +39,8 @@ macro_rules! xgboost {
 const METHODS: &[NativeMethod] = &[
     native! { fn = version, static fn version() -> JString },
     native! { fn = log_level, static fn log_level(level: JString) },
+    native! { fn = beat, static fn beat() },
+    native! { fn = rest, static fn rest() },
     native! {
         fn = tracker::open,
         static fn tracker_open(settings: JString[], secret: jbyte[], folder: JObject) -> jlong

@@ -283,6 +283,25 @@ pub enum Event {
         /** The most that logs in memory ever were, counted in the same way. */
         log_bytes_peak: u64,
     },
+    /// The program around an agent stands still, and with it the ranks there: a collection of garbage, or a machine
+    /// with too much to do. The agent itself answers.
+    AgentSlow {
+        /** The agent, by the number that it drew at its start. */
+        agent: AgentId,
+        /** The framework's name of its executor. */
+        executor: String,
+        /** For how long nothing of it ran so far. */
+        silent_millis: u64,
+    },
+    /// The program around an agent runs again.
+    AgentRuns {
+        /** The agent, by the number that it drew at its start. */
+        agent: AgentId,
+        /** The framework's name of its executor. */
+        executor: String,
+        /** For how long nothing of it had run. */
+        silent_millis: u64,
+    },
     /// The end was reached by all.
     JobEnded {
         /** The model's digest; 32 hexadecimal digits in texts. */

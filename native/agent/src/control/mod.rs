@@ -30,6 +30,7 @@ use crate::inject::Rules;
 use crate::joined::{Joined, StoodBy};
 use crate::links::DataLinks;
 use crate::plane::Planes;
+use crate::pulse::{self, Change, Pulse};
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use crossbeam::channel::Receiver;
@@ -109,6 +110,7 @@ pub(crate) struct Control {
     host: Host,
     planes: Planes,
     agent: AgentId,
+    executor: String,
     keys: Keys,
     began: Instant,
     entrance: Entrance,
@@ -132,6 +134,7 @@ pub(crate) struct Control {
     standing: BTreeMap<(Task, Attempt), Waiting<StoodBy>>,
     rules: Rules,
     usage_next: Instant,
+    pulse: Pulse,
     strangers: u64,
     /// The last connection could not be accepted or made for lack of descriptors.
     is_starved: bool,
@@ -181,6 +184,7 @@ impl Control {
             host,
             planes,
             agent,
+            executor: config.executor.clone(),
             keys,
             began: now,
             entrance,
@@ -198,6 +202,7 @@ impl Control {
             standing: BTreeMap::new(),
             rules: Rules::default(),
             usage_next: now + USAGE,
+            pulse: Pulse::default(),
             strangers: 0,
             is_starved: false,
             over: None,
@@ -292,6 +297,7 @@ impl Control {
         if now >= self.usage_next {
             self.report_usage();
         }
+        self.report_pulse();
         self.tracker_deadline(now);
         self.go_on_after_pause(now);
         self.connection_deadlines(now);
@@ -310,6 +316,18 @@ impl Control {
             spilled_bytes: usage.spilled_bytes,
             checkpoint_bytes: self.shared.store.bytes(),
             log_bytes_peak: usage.log_bytes_peak,
+        })));
+    }
+
+    /// Reports that the program around this stands still, and that it runs again. What has no rank isn't waited for.
+    fn report_pulse(&mut self) {
+        let silence = if self.members.is_empty() { None } else { pulse::silence() };
+        let Some(change) = self.pulse.look(silence) else { return };
+        let (agent, executor) = (self.agent, self.executor.clone());
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.handle(Some(HostInput::Event(match change {
+            Change::Slow(silent) => Event::AgentSlow { agent, executor, silent_millis: millis(silent) },
+            Change::Runs(silent) => Event::AgentRuns { agent, executor, silent_millis: millis(silent) },
         })));
     }
 

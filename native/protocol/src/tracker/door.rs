@@ -232,6 +232,8 @@ fn check_event(event: &Event) -> Checked {
         | Event::DurableFailed { .. }
         | Event::FaultFired { .. }
         | Event::Printed { .. }
+        | Event::AgentSlow { .. }
+        | Event::AgentRuns { .. }
         | Event::Usage { .. } => Ok(()),
         other => Err(format!("an event that is the tracker's own: {other:?}")),
     }

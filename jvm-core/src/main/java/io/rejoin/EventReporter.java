@@ -65,6 +65,15 @@ public final class EventReporter implements Consumer<TrainingEvent> {
                       + " incarnation {incarnation}"));
         }
         break;
+      case AGENT_SLOW:
+        warn(
+            event.sentence(
+                "executor {executor} is slow: its agent answers, but its Java threads haven't run"
+                    + " for {silent_millis} ms; a collection of garbage, or too much other load"));
+        break;
+      case AGENT_RUNS:
+        warn(event.sentence("executor {executor} runs again after {silent_millis} ms"));
+        break;
       case PRINTED:
         info(event.sentence("rank {rank}: {text}"));
         break;

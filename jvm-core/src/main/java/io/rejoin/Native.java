@@ -20,6 +20,12 @@ final class Native {
   /** Level of the native log: off, error, warn, info, debug or trace. */
   static native void logLevel(String level);
 
+  /** Java's threads run: {@link Watch} says so, as long as there are ranks. */
+  static native void beat();
+
+  /** Nobody says so any more. */
+  static native void rest();
+
   /** Starts a tracker. Settings: see {@link Tracker.Settings}. */
   static native long trackerOpen(String[] settings, byte[] secret, Object folder);
 

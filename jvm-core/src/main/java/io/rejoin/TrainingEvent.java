@@ -23,6 +23,13 @@ public final class TrainingEvent {
     /** An agent is gone: agent, executor, reason. */
     AGENT_LOST,
     /**
+     * An agent answers, but nothing else runs in its process for a second or more, a collection of
+     * garbage for instance; its ranks aren't lost: agent, executor, silent_millis.
+     */
+    AGENT_SLOW,
+    /** That process runs again: agent, executor, silent_millis. */
+    AGENT_RUNS,
+    /**
      * A rank has joined: rank, incarnation, index (the number of the framework's task: that of the
      * rank, in a job without spares), stage, task (which try of it), executor, vacant_millis.
      */

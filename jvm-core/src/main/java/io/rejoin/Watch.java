@@ -8,7 +8,8 @@ import java.util.function.Consumer;
 /**
  * One daemon thread per JVM that watches members in progress: a worker that is stuck in native code
  * notices no interrupt, so when its framework wants it to end, it is freed from here. It also
- * closes agents that are over. It ends when there is nothing left to watch.
+ * closes agents that are over, and by it agents know that Java's threads run: a collection of
+ * garbage stops them, and not the agents. It ends when there is nothing left to watch.
  */
 public final class Watch implements AutoCloseable {
   private static final long PERIOD_MILLIS = 50;
@@ -80,9 +81,11 @@ public final class Watch implements AutoCloseable {
       synchronized (WATCHED) {
         if (WATCHED.isEmpty() && !agentsToTend) {
           running = false;
+          Native.rest();
           return;
         }
         watched = new ArrayList<>(WATCHED);
+        Native.beat();
       }
       watched.forEach(Watch::look);
       if (period % PERIODS_PER_TENDING == 0) {

@@ -68,6 +68,19 @@ class SignsOfLifeIT {
     assertTrue(longest >= CollectingObjective.PAUSE_MILLIS, "collected for " + pauses + " ms");
     assertEquals(List.of(), lost(run));
     assertEquals(expected, digest);
+    long told = millis(run, Kind.AGENT_SLOW);
+    long paused = millis(run, Kind.AGENT_RUNS);
+    assertTrue(told >= 1_000 && told <= paused, "slow after " + told + " of " + paused + " ms");
+    assertTrue(paused >= longest / 2, paused + " ms of " + longest);
+  }
+
+  /** The longest silence that an event tells of. */
+  private static long millis(RejoinRun run, Kind kind) {
+    return run.events().stream()
+        .filter(event -> event.kind() == kind)
+        .mapToLong(event -> event.number("silent_millis"))
+        .max()
+        .orElse(0);
   }
 
   private static List<Double> pauses(Path logs) throws IOException {

@@ -28,6 +28,8 @@ final class Registry {
     PRESENT,
     /** An agent of the executor has registered with the tracker. */
     REGISTERED,
+    /** Its agent answers, but the executor's own threads don't run: a collection of garbage. */
+    SLOW,
     /** Spark gives the executor no tasks of this gang. */
     EXCLUDED,
     /** The executor was told of its end: Spark gives it no tasks any more. */
@@ -227,10 +229,22 @@ final class Registry {
         : entry.change(State.REGISTERED, "its agent is " + agent, at);
   }
 
+  /** An executor's agent answers, but nothing else in its process. */
+  synchronized Optional<String> agentSlow(String executor, String why, long at) {
+    Entry entry = executor(executor);
+    return entry.state == State.REGISTERED ? entry.change(State.SLOW, why, at) : Optional.empty();
+  }
+
+  /** An executor that was slow runs again. */
+  synchronized Optional<String> agentRuns(String executor, String why, long at) {
+    Entry entry = executor(executor);
+    return entry.state == State.SLOW ? entry.change(State.REGISTERED, why, at) : Optional.empty();
+  }
+
   /** An executor's agent is lost to the tracker; Spark says whether its process is. */
   synchronized Optional<String> agentLost(String executor, String why, long at) {
     Entry entry = executor(executor);
-    return entry.state == State.REGISTERED
+    return entry.state == State.REGISTERED || entry.state == State.SLOW
         ? entry.change(State.PRESENT, "its agent is lost: " + why, at)
         : Optional.empty();
   }

@@ -118,6 +118,18 @@ final class SparkRegistry extends SparkListener {
       case AGENT_LOST:
         log(registry.agentLost(executor(event), event.text("reason"), now()));
         break;
+      case AGENT_SLOW:
+        log(
+            registry.agentSlow(
+                executor(event),
+                event.sentence("nothing of it has run for {silent_millis} ms"),
+                now()));
+        break;
+      case AGENT_RUNS:
+        log(
+            registry.agentRuns(
+                executor(event), event.sentence("it runs again after {silent_millis} ms"), now()));
+        break;
       case SPARE_STANDS_BY:
         log(
             registry.taskStandsBy(

@@ -71,6 +71,23 @@ class RegistryTest {
   }
 
   @Test
+  void an_executor_that_stands_still_is_slow_until_it_runs_again() {
+    registry.executorAdded("3", "h", 0);
+    registry.agentJoined("3", "5 on h, process 7", 0);
+    assertEquals(
+        Optional.of("executor 3: registered for 900 ms, now slow: nothing of it has run"),
+        registry.agentSlow("3", "nothing of it has run", 900));
+    assertEquals(List.of("3"), registry.executorsThatStay());
+    assertEquals(
+        Optional.of("executor 3: slow for 100 ms, now registered: it runs"),
+        registry.agentRuns("3", "it runs", 1_000));
+    assertEquals(Optional.empty(), registry.agentRuns("3", "it runs", 1_000));
+    registry.agentSlow("3", "again", 2_000);
+    registry.executorGone("3", "exit 137", 3_000);
+    assertEquals(Optional.empty(), registry.agentRuns("3", "late", 3_000));
+  }
+
+  @Test
   void failures_count_for_the_task_also_before_it_has_a_rank() {
     registry.taskStarted(3, 0, 0, 17, "1", 1);
     registry.taskFailed(3, 0, 0, "exit 1", true, 2);

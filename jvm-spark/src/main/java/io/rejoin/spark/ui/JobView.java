@@ -129,6 +129,14 @@ final class JobView {
         works(rank(event), 0, 0, at);
         rank(event).enter(RankState.FINISHED, at);
         return true;
+      case AGENT_SLOW:
+        note(
+            at,
+            event.sentence("executor {executor} is slow: nothing has run for {silent_millis} ms"));
+        return true;
+      case AGENT_RUNS:
+        note(at, event.sentence("executor {executor} runs again after {silent_millis} ms"));
+        return true;
       case EXECUTOR_LEAVES:
         note(at, event.sentence("executor {executor} is to go: {reason}"));
         return true;

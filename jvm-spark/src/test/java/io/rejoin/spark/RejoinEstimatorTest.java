@@ -1,5 +1,6 @@
 package io.rejoin.spark;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -7,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
 import java.nio.file.Path;
+import ml.dmlc.xgboost4j.java.XGBoostError;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.ml.Pipeline;
@@ -16,6 +18,7 @@ import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.functions;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -80,6 +83,33 @@ class RejoinEstimatorTest {
     new Pipeline().setStages(new PipelineStage[] {estimator}).save(piped);
     RejoinEstimator<?> stage = (RejoinEstimator<?>) Pipeline.load(piped).getStages()[0];
     assertEquals(3, stockOf(stage).getNumWorkers());
+  }
+
+  @Test
+  void partitions_that_adaptive_execution_coalesces_give_the_stock_estimators_model()
+      throws Exception {
+    session.conf().set("spark.sql.shuffle.partitions", "20");
+    try {
+      for (boolean coalesces : new boolean[] {true, false}) {
+        session.conf().set("spark.sql.adaptive.coalescePartitions.enabled", coalesces);
+        Dataset<Row> rows =
+            LocalSpark.rows(session, 600, 3).repartition(functions.col("group")).sort("group");
+        int partitions = rows.rdd().getNumPartitions();
+        assertEquals(coalesces, partitions < 3, partitions + " partitions for 3 workers");
+        XGBoostClassifier stock = LocalSpark.classifier(3, 5);
+        stock.setSeedPerIteration(true);
+        byte[] expected = bytes(stock.fit(rows));
+        byte[] seen = bytes(new RejoinEstimator<XGBoostClassificationModel>(stock).fit(rows));
+        assertArrayEquals(expected, seen, partitions + " partitions");
+      }
+    } finally {
+      session.conf().unset("spark.sql.adaptive.coalescePartitions.enabled");
+      session.conf().set("spark.sql.shuffle.partitions", "3");
+    }
+  }
+
+  private static byte[] bytes(XGBoostClassificationModel model) throws XGBoostError {
+    return model.nativeBooster().toByteArray("ubj");
   }
 
   @Test

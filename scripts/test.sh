@@ -162,8 +162,8 @@ else
   # Mostly downloads; SparkDistributionIT and FlinkDistributionIT need what it builds.
   scripts/examples.sh >"$reports/examples.log" 2>&1 &
   examples=$!
-  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT EarlyStartIT SparesIT \
-    FencedIT DurableIT SpotNoticeIT ElasticSparkIT
+  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT EarlyStartIT CopiesIT \
+    SparesIT FencedIT DurableIT SpotNoticeIT ElasticSparkIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT StockModelsIT
   step "published modules, and examples/ built from them by Maven"

@@ -15,20 +15,14 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.TimeUnit;
-import org.apache.spark.SparkEnv;
-import org.apache.spark.api.java.JavaRDD;
-import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.expressions.UserDefinedFunction;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.storage.BlockManagerId;
-import org.apache.spark.storage.RDDBlockId;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -143,7 +137,7 @@ class LostInputIT {
           if (event.kind() == Kind.RANK_JOINED) {
             executorOf.putIfAbsent(event.rank().getAsInt(), event.text("executor"));
           } else if (event.kind() == Kind.FAULT_FIRED) {
-            Set<String> holders = holders(spark);
+            Set<String> holders = InputCopies.holders(spark, VICTIM);
             assertFalse(holders.isEmpty(), "no executor has a copy of the rows");
             String victim = executorOf.get(VICTIM);
             killed.addAll(holders);
@@ -182,25 +176,5 @@ class LostInputIT {
               handle.ifPresent(
                   one -> one.onExit().orTimeout(LIMIT.toSeconds(), TimeUnit.SECONDS).join());
             });
-  }
-
-  private static Set<String> holders(SparkSession spark) {
-    Set<String> holders = new TreeSet<>();
-    for (Map.Entry<Integer, JavaRDD<?>> stored :
-        JavaSparkContext.fromSparkContext(spark.sparkContext()).getPersistentRDDs().entrySet()) {
-      if (!"rejoin training input".equals(stored.getValue().name())) {
-        continue;
-      }
-      scala.collection.Iterator<BlockManagerId> places =
-          SparkEnv.get()
-              .blockManager()
-              .master()
-              .getLocations(new RDDBlockId(stored.getKey(), VICTIM))
-              .iterator();
-      while (places.hasNext()) {
-        holders.add(places.next().executorId());
-      }
-    }
-    return holders;
   }
 }

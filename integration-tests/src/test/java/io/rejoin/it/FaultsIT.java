@@ -4,18 +4,22 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /**
@@ -62,6 +66,37 @@ class FaultsIT {
             one ->
                 DynamicTest.dynamicTest(
                     one.name(), () -> check(Recipe.BINARY, Variation.BRIDGE, one)));
+  }
+
+  @Test
+  void a_worker_that_throws_where_no_other_slot_is_free_rejoins_from_its_own_process()
+      throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    int everywhere = Sessions.Shape.SINGLE.executors();
+    Calm calm = undisturbed(spark, Recipe.BINARY, Variation.DEFAULT, everywhere);
+    RejoinRun run =
+        Calm.run(spark, Recipe.BINARY, everywhere, FaultCase.ROUNDS)
+            .fault(Fault.of(1).version(calm.middle(), calm.inside()).throwError());
+    Outcome outcome = Deadline.within(LIMIT, "one throws", Sessions.cluster(), run::train);
+    assertNull(outcome.trouble());
+    assertEquals(calm.digest(), outcome.digest(), () -> "events: " + run.events());
+    List<String> executors =
+        values(run, Kind.RANK_JOINED, event -> event.number("rank") == 1, "executor");
+    assertEquals(2, executors.size(), () -> "events: " + run.events());
+    assertEquals(executors.get(0), executors.get(1), () -> "events: " + run.events());
+    assertEquals(List.of(), values(run, Kind.AGENT_LOST, event -> true, "executor"));
+    // Its checkpoint was there, and came over no network.
+    List<String> sources = values(run, Kind.RESTORED, event -> true, "source");
+    assertEquals(1, sources.size(), () -> "events: " + run.events());
+    assertTrue(sources.get(0).matches("(the memory of )?this process"), sources::toString);
+  }
+
+  private static List<String> values(
+      RejoinRun run, Kind kind, Predicate<TrainingEvent> which, String field) {
+    return run.events().stream()
+        .filter(event -> event.kind() == kind && which.test(event))
+        .map(event -> event.text(field))
+        .collect(Collectors.toList());
   }
 
   static void check(Recipe recipe, FaultCase fault) throws Exception {

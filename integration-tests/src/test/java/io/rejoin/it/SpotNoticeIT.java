@@ -80,7 +80,10 @@ class SpotNoticeIT {
     Calm calm = undisturbed();
     RejoinRun run = noticed(calm);
     wake(run, AFTER, event -> event.kind() == Kind.RANK_LOST);
-    train(run, calm);
+    try (Logs logs = Logs.collectAll()) {
+      train(run, calm);
+      assertEquals(List.of(), logs.with("spark.decommission.enabled is off"));
+    }
     assertMoved(run);
   }
 

@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.SparkSession;
 
@@ -59,6 +60,15 @@ public final class FitDriver {
               public void onTaskEnd(SparkListenerTaskEnd end) {
                 if (end.taskMetrics() != null) {
                   shuffled.addAndGet(end.taskMetrics().shuffleReadMetrics().totalBytesRead());
+                }
+              }
+
+              @Override
+              public void onStageCompleted(SparkListenerStageCompleted completed) {
+                long read =
+                    completed.stageInfo().taskMetrics().shuffleReadMetrics().totalBytesRead();
+                if (read > 0) {
+                  report("shuffle " + read);
                 }
               }
 

@@ -6,11 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.SparkSession;
@@ -26,6 +30,8 @@ class DurableIT {
   private static final int WORKERS = 3;
   private static final int ROUNDS = 20;
   private static final int LAST_ROUND = 12;
+  private static final int EVERY = 2;
+  private static final Pattern CHECKPOINT = Pattern.compile(".*-(\\d{10})\\.checkpoint");
 
   /** A rank stays in that round, so that the training can't be over before something happens. */
   private static final String HELD_UP =
@@ -42,7 +48,7 @@ class DurableIT {
     settings.put("spark.cores.max", Integer.toString(WORKERS));
     settings.put("spark.rejoin.checkpoint.rounds", "1");
     settings.put("spark.rejoin.durable", folder().toUri().toString());
-    settings.put("spark.rejoin.durable.every", "2");
+    settings.put("spark.rejoin.durable.every", String.valueOf(EVERY));
     return settings;
   }
 
@@ -74,6 +80,7 @@ class DurableIT {
           throws Exception {
     String expected = undisturbed();
     try (FitProcess first = driver(HELD_UP)) {
+      first.await("shuffle", bytes -> Long.parseLong(bytes) > 0, LIMIT.toSeconds());
       reached(first, LAST_ROUND - 1);
       assertAnotherApplicationIsRefused(first.await("application", any -> true, 1));
       first.process().destroyForcibly().waitFor();
@@ -86,6 +93,45 @@ class DurableIT {
       assertEquals("0", second.await("shuffled", any -> true, LIMIT.toSeconds()));
     }
     assertEquals(List.of(), left(), "it is over, and nothing is kept");
+  }
+
+  @Test
+  void the_folder_holds_the_two_newest_checkpoints_and_never_more_than_one_beside_them()
+      throws Exception {
+    int most = 0;
+    // Every second of twelve versions was written when the training is held up.
+    List<Integer> newest = List.of(LAST_ROUND - EVERY, LAST_ROUND);
+    try (FitProcess driver = driver(HELD_UP)) {
+      long deadline = System.nanoTime() + LIMIT.toNanos();
+      List<Integer> there = List.of();
+      while (!there.equals(newest)) {
+        assertTrue(driver.process().isAlive(), () -> "it ended: " + driver.facts());
+        assertTrue(System.nanoTime() < deadline, "checkpoints that are there: " + there);
+        TimeUnit.MILLISECONDS.sleep(10); // Between two looks; the deadline decides, not this.
+        there = checkpoints();
+        // One is written before the oldest is removed.
+        most = Math.max(most, there.size());
+      }
+      driver.process().destroyForcibly().waitFor();
+    }
+    assertTrue(most <= newest.size() + 1, "checkpoints that were there at the same time: " + most);
+  }
+
+  /** Their versions, in order. */
+  private List<Integer> checkpoints() throws IOException {
+    if (!Files.exists(folder())) {
+      return List.of();
+    }
+    try (Stream<Path> files = Files.walk(folder())) {
+      return files
+          .map(file -> CHECKPOINT.matcher(file.getFileName().toString()))
+          .filter(Matcher::matches)
+          .map(name -> Integer.valueOf(name.group(1)))
+          .sorted()
+          .collect(Collectors.toList());
+    } catch (UncheckedIOException removedMeanwhile) {
+      return List.of();
+    }
   }
 
   /** This process is another application, in local mode; what it trains is the same. */

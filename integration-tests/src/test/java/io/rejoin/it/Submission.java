@@ -192,15 +192,20 @@ final class Submission implements AutoCloseable {
 
   /**
    * Two drivers have run, one after the other; the second one went on from about that round, not
-   * from the first one.
+   * from the first one, and its first training read nothing of a shuffle, as the first one's did.
    */
   void assertWentOn(int round) throws IOException {
     List<String> facts = facts();
     List<String> applications = facts("application");
     assertEquals(2, applications.size(), () -> "applications: " + applications);
     int second = facts.lastIndexOf("application " + applications.get(1));
-    String first = values("round", facts.subList(second, facts.size())).get(0);
+    List<String> later = facts.subList(second, facts.size());
+    String first = values("round", later).get(0);
     assertTrue(Integer.parseInt(first) >= round - 4, () -> "it began at round " + first);
+    List<String> before = values("shuffle", facts.subList(0, second));
+    assertTrue(before.stream().anyMatch(bytes -> Long.parseLong(bytes) > 0), facts::toString);
+    int model = later.indexOf("model " + values("model", later).get(0));
+    assertEquals(List.of(), values("shuffle", later.subList(0, model)), facts::toString);
   }
 
   /** It has trained so many models, and they are the same. */

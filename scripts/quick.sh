@@ -10,10 +10,10 @@ echo "== native: units, and the tests of what has no sockets"
 cargo test --quiet --locked --workspace --lib
 cargo test --quiet --locked -p rejoin-protocol -p rejoin-collectives --tests
 
-echo "== simulator: $seeds seeds of the two families with collectives, a quarter as many of each other one"
+echo "== simulator: $seeds seeds of the families with collectives, a quarter as many of each other one"
 cargo build --quiet --locked -p rejoin-sim
 simulate=${CARGO_TARGET_DIR:-target}/debug/rejoin-sim
-for family in job hook; do
+for family in job hook spares elastic; do
   "$simulate" --family $family --seeds "0..$seeds" --quiet
 done
 for family in mixed liar cascade tracker; do

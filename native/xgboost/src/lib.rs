@@ -14,8 +14,9 @@
 //! the only guard). The worker's own listener, which XGBoost opens for as long as its `init` takes,
 //! accepts any connection that is faster than we are; a stranger's connection there makes `init` fail or
 //! hang until its deadline, it can't go unnoticed, because the worker's own end of every channel
-//! must be found in this process before the first round. XGBoost prints a worker's task id, and so
-//! the token, into its own log.
+//! must be found in this process before the first round. A second listener of XGBoost's, for errors,
+//! stays open on all addresses for the whole training, and a connection to it can end the process
+//! (docs/security.md). XGBoost prints a worker's task id, and so the token, into its own log.
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 

@@ -136,8 +136,8 @@ public final class Tracker implements AutoCloseable {
 
   /**
    * The framework is about to take hosts away, and a checkpoint that is newer than this version is
-   * of use. Ranks that can take one before its turn do so at the end of the round that they are in
-   * ({@link io.rejoin.xgboost.TrainingSpec#checkpointsOnNotice}). Replaces an older wish.
+   * of use. Ranks that can take one before its turn do so at the end of the round that they are in.
+   * Replaces an older wish.
    *
    * @param after the newest version that is known
    * @param durable whether the next checkpoint is to be in the durable folder, if the job has one,

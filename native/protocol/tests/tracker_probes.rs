@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const AGENT: AgentId = AgentId(7);
 const LINK: u64 = 1;
+const PID: u32 = 4711;
 
 fn tracker() -> Tracker {
     let timing =
@@ -30,7 +31,7 @@ fn tracker() -> Tracker {
         executor: "executor".into(),
         host: "host".into(),
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
-        pid: 1,
+        pid: PID,
         status: StatusReport {
             generation: Generation::default(),
             ranks: Vec::new(),
@@ -77,4 +78,25 @@ fn a_listener_that_is_still_open_is_probed_again_within_milliseconds_and_then_ev
     let lost =
         drain(&mut tracker).into_iter().any(|output| matches!(output, TrackerOutput::Event(Event::AgentLost { .. })));
     assert!(lost);
+}
+
+#[test]
+fn an_agent_that_was_believed_lost_is_there_again_under_its_own_process_number() {
+    let mut tracker = tracker();
+    let lost = |output: &TrackerOutput| matches!(output, TrackerOutput::Event(Event::AgentLost { agent: AGENT, .. }));
+    let silent = (1..50).any(|beat| {
+        tracker.handle(TrackerInput::Wake, Millis(200 * beat));
+        drain(&mut tracker).iter().any(lost)
+    });
+    assert!(silent, "it wasn't lost by its silence");
+    let message = AgentMessage::Heartbeat { sequence: 1, ranks: Vec::new() };
+    tracker.handle(TrackerInput::Message { link: LINK, message }, Millis(10_001));
+    let pids: Vec<u32> = drain(&mut tracker)
+        .into_iter()
+        .filter_map(|output| match output {
+            TrackerOutput::Event(Event::AgentJoined { agent: AGENT, pid, .. }) => Some(pid),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(pids, [PID]);
 }

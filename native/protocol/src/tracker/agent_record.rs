@@ -10,6 +10,7 @@ use core::net::SocketAddr;
 pub(super) struct AgentRecord {
     pub(super) executor: String,
     pub(super) host: String,
+    pub(super) pid: u32,
     pub(super) address: SocketAddr,
     /// `None` while its connection is broken.
     pub(super) link: Option<u64>,

@@ -39,6 +39,7 @@ impl Tracker {
         let record = AgentRecord {
             executor: executor.clone(),
             host,
+            pid,
             address,
             link: Some(link),
             last_heard: self.now,
@@ -122,8 +123,8 @@ impl Tracker {
             return;
         }
         record.lost = false;
-        let (executor, host) = (record.executor.clone(), record.host.clone());
-        self.event(Event::AgentJoined { agent, executor, host, pid: 0 });
+        let (executor, host, pid) = (record.executor.clone(), record.host.clone(), record.pid);
+        self.event(Event::AgentJoined { agent, executor, host, pid });
         if self.over.is_none() {
             self.view_has_to_name(agent);
             self.send_state(agent);

@@ -9,6 +9,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -37,8 +38,17 @@ final class DurableJob implements AutoCloseable {
           RejoinException.Code.MISMATCH,
           RejoinException.Code.INPUT_LOST);
 
-  /** The trainings of this process whose like can't be durable, by application and digest. */
-  private static final Set<String> TAKEN = ConcurrentHashMap.newKeySet();
+  /** The trainings of this process that are at work, by application and digest. */
+  private static final Set<String> AT_WORK = ConcurrentHashMap.newKeySet();
+
+  /**
+   * How many trainings have begun that nothing tells apart but their order (the folds of a
+   * cross-validation under one name), by application and digest.
+   */
+  private static final Map<String, Integer> BEGUN = new ConcurrentHashMap<>();
+
+  /** Those of which two were at work at once: their order says nothing. */
+  private static final Set<String> WITHOUT_ORDER = ConcurrentHashMap.newKeySet();
 
   private final SparkContext context;
   private final DurableFolder folder;
@@ -48,22 +58,18 @@ final class DurableJob implements AutoCloseable {
   /** What the lists of its pages say of features. */
   private FeatureDescription features = FeatureDescription.NONE;
 
-  /** Whether another training like this one may be durable afterwards. */
-  private boolean leavesRoom;
-
-  private DurableJob(
-      SparkContext context, DurableFolder folder, String key, WriterLock lock, boolean leavesRoom) {
+  private DurableJob(SparkContext context, DurableFolder folder, String key, WriterLock lock) {
     this.context = context;
     this.folder = folder;
     this.key = key;
     this.lock = lock;
-    this.leavesRoom = leavesRoom;
   }
 
   /**
-   * The durable side of a training, where the session wants one and the training can have one. Of
-   * those that can't be told apart only the first of an application has: which of them a later
-   * application comes to first isn't known.
+   * The durable side of a training, where the session wants one and the training can have one.
+   * Those that only their name tells apart from others are known by their order in the application:
+   * the second is the second one again. Where two of them are at work at once there is none, and
+   * from then on none of them is durable.
    *
    * @param terms what the model depends on beside its input and the number of workers
    * @param inputs the data sets that it is trained on and evaluated on
@@ -101,24 +107,37 @@ final class DurableJob implements AutoCloseable {
     }
     String digest = digits(sha.digest());
     String key = context.applicationId() + " " + digest;
-    if (!TAKEN.add(key)) {
+    boolean isAlone = AT_WORK.add(key);
+    if (!isAlone && unknown != null) {
+      WITHOUT_ORDER.add(key);
+    }
+    if (!isAlone || WITHOUT_ORDER.contains(key)) {
+      if (isAlone) {
+        AT_WORK.remove(key);
+      }
       LOG.warn(
-          "this training is not durable: one of this application has the same name, parameters and"
-              + " plan ({}); give each a spark.rejoin.durable.name of its own, in a session of its"
-              + " own",
-          unknown == null ? "and is at work" : unknown);
+          "this training is not durable: {}",
+          unknown == null
+              ? "this application trains the same at this moment"
+              : "this application trains, or has trained, several at once of the same name,"
+                  + " parameters and plan ("
+                  + unknown
+                  + "); let them follow each other, or give each a spark.rejoin.durable.name of its"
+                  + " own, in a session of its own");
       return Optional.empty();
     }
+    int number = unknown == null ? 1 : BEGUN.merge(key, 1, Integer::sum);
     try {
       int every = (int) settings.number(SparkSettings.DURABLE_EVERY);
-      String path = new Path(parent, digest).toString();
+      String path = new Path(parent, number == 1 ? digest : digest + "-" + number).toString();
       DurableFolder folder = new DurableFolder(path, context.hadoopConfiguration(), every);
       String owner = "application " + context.appName() + " (" + context.applicationId() + ")";
       Thread trainer = Thread.currentThread();
       WriterLock lock = WriterLock.take(folder, owner, trainer::interrupt);
-      return Optional.of(new DurableJob(context, folder, key, lock, unknown == null));
+      return Optional.of(new DurableJob(context, folder, key, lock));
     } catch (RuntimeException refused) {
-      TAKEN.remove(key);
+      hasNotBegun(key);
+      AT_WORK.remove(key);
       throw refused;
     }
   }
@@ -150,8 +169,10 @@ final class DurableJob implements AutoCloseable {
         if (failed instanceof RejoinException
             && OF_NO_USE.contains(((RejoinException) failed).code())) {
           job.lock.remove();
-          // It may begin again, on the same data set.
-          job.leavesRoom |= ((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST;
+          if (((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST) {
+            // It may begin again, as the same one.
+            hasNotBegun(job.key);
+          }
         }
         throw failed;
       }
@@ -201,11 +222,13 @@ final class DurableJob implements AutoCloseable {
     return new PreparedInput(stored, Integer.MAX_VALUE, () -> {});
   }
 
+  private static void hasNotBegun(String key) {
+    BEGUN.computeIfPresent(key, (any, count) -> count == 1 ? null : count - 1);
+  }
+
   @Override
   public void close() {
     PreparedInput.uninterrupted(lock::close);
-    if (leavesRoom) {
-      TAKEN.remove(key);
-    }
+    AT_WORK.remove(key);
   }
 }

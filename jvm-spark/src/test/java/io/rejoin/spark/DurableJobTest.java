@@ -236,6 +236,29 @@ class DurableJobTest {
     assertEquals(List.of(), trainings());
   }
 
+  private Dataset<Row> fold(String which) {
+    return session.createDataFrame(rows().filter(which).toJavaRDD(), rows().schema());
+  }
+
+  @Test
+  void trainings_that_only_their_order_tells_apart_go_on_as_those_that_they_were()
+      throws Exception {
+    String first = "group < 15";
+    String second = "group >= 15";
+    session.conf().set("spark.rejoin.durable.name", "folds");
+    new Fitted(classifier()).model(fold(first));
+    interrupted(classifier(), fold(second));
+    nextApplication("folds");
+    Fitted again = new Fitted(classifier());
+    again.model(fold(first));
+    assertEquals(0, again.rounds.get(0), "the first one was over");
+    byte[] expected = stock(classifier(), fold(second));
+    Fitted other = new Fitted(classifier());
+    assertArrayEquals(expected, other.model(fold(second)));
+    assertTrue(other.rounds.get(0) >= LAST_ROUND - 1, "rounds: " + other.rounds);
+    assertEquals(List.of(), trainings());
+  }
+
   private void nextApplication(String name) {
     session.stop();
     session = LocalSpark.start("local[4,4]");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: rejoin-sim [--family NAME] --seed N | --seeds FROM..TO [--defect NAME] [--quiet]
-  --family  mixed, liar, cascade, tracker, job, spares, elastic, hook (unless another one is named); docs/testing.md has them
+  --family  mixed, liar, cascade, tracker, job, spares, elastic, or hook, which is the default (docs/testing.md)
   --defect  a defect of the driver, by its name in rejoin_sim::ranks::Defect";
 
 fn main() -> ExitCode {

@@ -98,6 +98,7 @@ class DurableIT {
   @Test
   void the_folder_holds_the_two_newest_checkpoints_and_never_more_than_one_beside_them()
       throws Exception {
+    Sessions.free();
     int most = 0;
     // Every second of twelve versions was written when the training is held up.
     List<Integer> newest = List.of(LAST_ROUND - EVERY, LAST_ROUND);

@@ -10,19 +10,14 @@ import io.rejoin.spark.RejoinSpark;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.api.java.JavaRDD;
-import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.storage.BlockManagerId;
-import org.apache.spark.storage.RDDBlockId;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -58,28 +53,9 @@ class EarlyStartIT {
                 options));
   }
 
-  /** The executors that have the first page of each partition. */
-  private Map<Integer, List<String>> holders() {
-    Map<Integer, List<String>> holders = new TreeMap<>();
-    for (Map.Entry<Integer, JavaRDD<?>> stored :
-        JavaSparkContext.fromSparkContext(spark.sparkContext()).getPersistentRDDs().entrySet()) {
-      if (!"rejoin training input".equals(stored.getValue().name())) {
-        continue;
-      }
-      for (int partition = 0; partition < WORKERS; partition++) {
-        scala.collection.Iterator<BlockManagerId> places =
-            SparkEnv.get()
-                .blockManager()
-                .master()
-                .getLocations(new RDDBlockId(stored.getKey(), partition))
-                .iterator();
-        List<String> executors = holders.computeIfAbsent(partition, any -> new ArrayList<>());
-        while (places.hasNext()) {
-          executors.add(places.next().executorId());
-        }
-      }
-    }
-    return holders;
+  /** The executors that have the first page of each rank's rows now. */
+  private Map<Integer, Set<String>> holders() {
+    return InputCopies.awaited(spark, WORKERS, any -> true);
   }
 
   @Test
@@ -91,7 +67,7 @@ class EarlyStartIT {
             .setting("spark.rejoin.checkpoint.rounds", "1")
             .fault(Fault.of(VICTIM).version(5, 1_000).kill());
     Map<Integer, String> first = new ConcurrentHashMap<>();
-    Map<Integer, List<String>> copies = new ConcurrentHashMap<>();
+    Map<Integer, Set<String>> copies = new ConcurrentHashMap<>();
     run.listen(
         event -> {
           if (event.kind() == Kind.RANK_JOINED) {
@@ -102,7 +78,7 @@ class EarlyStartIT {
           }
         });
     Outcome outcome = Deadline.within(LIMIT, "killed early", Sessions.cluster(), run::train);
-    assertEquals(List.of(first.get(VICTIM)), copies.get(VICTIM), "its rows were there alone");
+    assertEquals(Set.of(first.get(VICTIM)), copies.get(VICTIM), "its rows were there alone");
     assertTrue(
         run.events().stream().anyMatch(e -> e.kind() == Kind.RANK_LOST),
         "no rank was lost: " + run.events());
@@ -122,17 +98,17 @@ class EarlyStartIT {
                       WORKERS,
                       (ranks, rows) -> executorsOnceThere(ranks, wanted)));
       assertEquals(1, logs.awaited("the further copies of its input are being made", 1).size());
-      Map<Integer, List<String>> before = holders();
+      Map<Integer, Set<String>> before = holders();
       before.values().forEach(each -> assertEquals(1, each.size(), before.toString()));
       assertEquals(List.of(), logs.with("each page of the training input is on"));
       Files.delete(held);
       assertEquals(1, logs.awaited("training input is on 2 executors", 1).size());
-      Map<Integer, List<String>> after = holders();
+      Map<Integer, Set<String>> after = holders();
       after.values().forEach(each -> assertEquals(2, each.size(), after.toString()));
       Files.createFile(go);
       long[] executors = training.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
       for (int rank = 0; rank < WORKERS; rank++) {
-        assertEquals(List.of(String.valueOf(executors[rank])), before.get(rank));
+        assertEquals(Set.of(String.valueOf(executors[rank])), before.get(rank));
       }
     }
   }
@@ -140,8 +116,12 @@ class EarlyStartIT {
   /** The executor of each rank, when the file is there. */
   private static long[] executorsOnceThere(Communicator ranks, String file) throws Exception {
     ranks.load();
+    long deadline = System.nanoTime() + LIMIT.toNanos();
     while (!Files.exists(Path.of(file))) {
-      Thread.sleep(10);
+      if (System.nanoTime() > deadline) {
+        throw new IllegalStateException("expected the file " + file);
+      }
+      Thread.sleep(10); // Between two looks; the deadline decides, not this.
     }
     long[] executors = new long[ranks.world()];
     executors[ranks.rank()] = Long.parseLong(SparkEnv.get().executorId());

@@ -83,8 +83,8 @@ final class CopiesWatch implements AutoCloseable {
         }
         Thread.sleep(Math.max(LOOK_MILLIS, SHARE * took));
       }
-    } catch (InterruptedException | RuntimeException ended) {
-      // The context is stopped; nobody asks any more.
+    } catch (Exception ended) {
+      // The context is stopped, which Spark may say by a checked one; nobody asks any more.
       LOG.debug("the copies of the {} input aren't followed any more", what, ended);
     }
   }

@@ -79,7 +79,8 @@ final class PageCopies {
       return !isHere
           || others.size() + 1 >= copies
           || here.replicateBlock(block, ScalaCollections.set(others), copies, Option.apply(null));
-    } catch (RuntimeException failed) {
+    } catch (Exception failed) {
+      // Spark throws checked ones, too, which would end the copying of all others without a word.
       LOG.debug("block {} can't be copied", block, failed);
       return false;
     }

@@ -5,6 +5,7 @@ use crate::former::FormerWorlds;
 use crate::ids::{Checkpoint, Lineage, Rank, Version};
 use crate::message::LINEAGES_LIMIT;
 use crate::plan::Chain;
+use crate::words::place;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -93,8 +94,9 @@ impl JobStart {
     /// For an agent that was handed something else.
     pub(crate) fn is_not(&self, executor: &str, handed: &Checkpoint) -> Error {
         let text = format!(
-            "executor {executor} was handed {}, but the job begins {self}. Hand over what the job is to begin with, \
+            "{} was handed {}, but the job begins {self}. Hand over what the job is to begin with, \
              or say where its tracker is started that it begins with this",
+            place(executor),
             named(handed)
         );
         Error::new(Code::Mismatch, text)
@@ -103,8 +105,9 @@ impl JobStart {
     /// For an agent that finds durable checkpoints of an earlier job where nothing was taken yet.
     pub(crate) fn is_older(&self, executor: &str, held: &Checkpoint) -> Error {
         let text = format!(
-            "executor {executor} finds {} in its durable store before any rank has started: it is of an earlier job \
+            "{} finds {} in its durable store before any rank has started: it is of an earlier job \
              with this job's id, but this one begins {self}. Give each job an id or a store of its own",
+            place(executor),
             named(held)
         );
         Error::new(Code::Mismatch, text)

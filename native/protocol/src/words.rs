@@ -16,6 +16,16 @@ pub fn list(ranks: &[Rank]) -> String {
     text
 }
 
+/// Where something is, by the name of its process: `executor 3` where the framework gives a bare name, and what a
+/// name of several words says by itself: `process 0.1`, `TaskManager host 4711`.
+pub fn place(name: &str) -> String {
+    if name.contains(' ') {
+        name.into()
+    } else {
+        format!("executor {name}")
+    }
+}
+
 /// How often: `once`, `3 times`.
 pub fn times(count: u32) -> String {
     match count {

@@ -385,7 +385,7 @@ fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_w
     let error = failure(&outputs).expect("none can start it: the job ends");
     assert_eq!(error.code, Code::MembersMissing);
     assert!(error.message.contains("rank 0 ended well under a former life of the tracker"), "{error}");
-    assert!(!error.message.contains("has not reported what it holds"), "{error}");
+    assert!(!error.message.contains("no report of what it holds"), "{error}");
 }
 
 #[test]

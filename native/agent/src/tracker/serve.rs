@@ -18,6 +18,7 @@ use rejoin_protocol::launcher::LauncherNews;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Tracker, TrackerInput, TrackerOutput};
 use rejoin_protocol::wire::{self, HEADER_BYTES};
+use rejoin_protocol::words::place;
 use rejoin_transport::{Arrival, Entrance, Flushed, Hello, Keys, Link, Purpose, Received};
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -212,8 +213,9 @@ impl Server {
                 TrackerOutput::Probe { agent, address } => self.probe(agent, address),
                 TrackerOutput::Kill { task, attempt, executor, reason } => {
                     log::warn!(
-                        "[job {}] task {task} attempt {attempt} on executor {executor} should be killed: {reason}",
-                        self.job
+                        "[job {}] task {task} attempt {attempt} on {} should be killed: {reason}",
+                        self.job,
+                        place(&executor)
                     );
                     self.announce(TrackerNotice::Kill { task, attempt, executor, reason });
                 }

@@ -5,6 +5,7 @@ use super::{RankSlotState, Tracker, TrackerConfig, TrackerOutput};
 use crate::event::Event;
 use crate::ids::{AgentId, Incarnation, Millis, Position, Rank, Version};
 use crate::message::{RankProgress, RankState, Registration, Timing, TrackerMessage};
+use crate::words::place;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -140,14 +141,19 @@ impl Tracker {
         }
     }
 
+    /// The name of an agent's executor; empty for one that is unknown.
+    pub(super) fn executor_of(&self, agent: AgentId) -> String {
+        self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default()
+    }
+
     /// An agent counts again that the present view doesn't name. A plan that is still to be made
     /// may name it as a holder, and those that have only the view wouldn't know where it is: so
     /// there is a new view first.
     fn view_has_to_name(&mut self, agent: AgentId) {
         let planned = self.planned.of(self.generation).is_some();
         if self.generation.number > 0 && !planned {
-            let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-            self.changed.get_or_insert_with(|| format!("executor {executor}, which was believed lost, is there again"));
+            let place = place(&self.executor_of(agent));
+            self.changed.get_or_insert_with(|| format!("{place}, which was believed lost, is there again"));
         }
     }
 

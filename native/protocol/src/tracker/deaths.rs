@@ -4,7 +4,7 @@ use super::slots::Death;
 use super::Tracker;
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Millis, Rank, Task};
-use crate::words::times;
+use crate::words::{place, times};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -48,7 +48,8 @@ impl Tracker {
         for (index, slot) in self.slots.iter().enumerate() {
             for Death { at, incarnation, executor, reason, .. } in &slot.deaths {
                 let text = format!(
-                    "rank {index} incarnation {incarnation} on executor {executor} at {}: {reason}",
+                    "rank {index} incarnation {incarnation} on {} at {}: {reason}",
+                    place(executor),
                     self.clock(*at)
                 );
                 all.push((*at, text));

@@ -17,6 +17,7 @@ use crate::message::{
 };
 use crate::report::Report;
 use crate::view::View;
+use crate::words::place;
 use alloc::format;
 use alloc::string::String;
 
@@ -56,13 +57,13 @@ impl Tracker {
     fn refuse(&mut self, link: u64, executor: &str, what: &str) {
         let mut executor = String::from(executor);
         cut(&mut executor, NAME_LIMIT);
-        let error = Error::new(Code::Internal, format!("executor {executor} said what no agent says: {what}"));
+        let error = Error::new(Code::Internal, format!("{} said what no agent says: {what}", place(&executor)));
         self.send_link(link, TrackerMessage::Refused(error));
         self.outputs.push_back(TrackerOutput::Close { link });
     }
 
     fn turn_away(&mut self, link: u64, agent: AgentId, what: &str) {
-        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let executor = self.executor_of(agent);
         self.refuse(link, &executor, what);
         self.links.remove(&link);
         if let Some(record) = self.agents.get_mut(&agent) {

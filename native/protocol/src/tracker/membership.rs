@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::hook::{self, Hook};
 use crate::ids::{AgentId, Attempt, Generation, Incarnation, MemberId, Millis, Position, Rank};
 use crate::message::{RankGiven, TrackerMessage};
-use crate::words::{list, times};
+use crate::words::{list, place, times};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -141,7 +141,7 @@ impl Tracker {
 
     fn assign_slot(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
         let now = self.now;
-        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let executor = self.executor_of(agent);
         let epoch = self.config.epoch;
         let Some(slot) = self.slot_mut(rank) else { return };
         let incarnation = Incarnation::after(slot.incarnation, epoch, attempt.task);
@@ -169,7 +169,7 @@ impl Tracker {
         let Some(slot) = self.slot(rank) else { return };
         let deaths = slot.deaths.len() as u32;
         let agent = slot.agent;
-        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let executor = self.executor_of(agent);
         let error = Error::new(
             Code::Fenced,
             format!("rank {rank} incarnation {incarnation} was declared lost: {reason}; its task has to be retried"),
@@ -283,8 +283,8 @@ impl Tracker {
     /// A rank's incarnation with its executor, for texts.
     pub(super) fn who(&self, rank: Rank) -> String {
         let Some(slot) = self.slot(rank) else { return format!("rank {rank}") };
-        let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-        format!("rank {rank} (incarnation {}, executor {executor})", slot.incarnation.unwrap_or_default())
+        let place = place(&self.executor_of(slot.agent));
+        format!("rank {rank} (incarnation {}, {place})", slot.incarnation.unwrap_or_default())
     }
 
     /// Where a rank is now. Only forward: a message may be older than what is known.
@@ -351,7 +351,7 @@ impl Tracker {
             );
             let Some(slot) = self.slot(lost) else { return };
             let (task, attempt) = self.task_of(lost);
-            let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+            let executor = self.executor_of(slot.agent);
             self.lose(lost, reason.clone(), true);
             self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
         }
@@ -442,10 +442,10 @@ impl Tracker {
                 .missing_reports
                 .iter()
                 .filter_map(|a| self.agents.get(a))
-                .map(|a| a.executor.clone())
+                .map(|a| place(&a.executor))
                 .collect();
             texts.push(format!(
-                "rank {} waits to be started, and executor {} has not reported what it holds",
+                "rank {} waits to be started, and no report of what it holds has come from {}",
                 list(&fresh),
                 silent.join(", ")
             ));

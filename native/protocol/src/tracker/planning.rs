@@ -10,7 +10,7 @@ use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, Tracke
 use crate::plan::{decide, Decision, Member, Situation};
 use crate::start::JobStart;
 use crate::view::{AgentAddress, SlotState, View};
-use crate::words::list;
+use crate::words::{list, place};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -250,7 +250,7 @@ impl Tracker {
                 let here = self.living().filter(|(_, slot)| slot.agent == *agent);
                 let ranks: Vec<Rank> = here.map(|(rank, _)| rank).collect();
                 let whose = if ranks.is_empty() { "no rank".into() } else { format!("rank {}", list(&ranks)) };
-                message.push_str(&format!("; {name} is executor {} with {whose}", record.executor));
+                message.push_str(&format!("; {name} is {} with {whose}", place(&record.executor)));
             }
         }
         Error::new(code, message)
@@ -354,7 +354,7 @@ impl Tracker {
             return None;
         }
         let start = &self.config.start;
-        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let executor = self.executor_of(agent);
         if let Some(other) = status.handed_over.iter().find(|handed| !start.is_handed(handed)) {
             return Some(start.is_not(&executor, other));
         }

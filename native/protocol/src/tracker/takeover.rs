@@ -23,6 +23,7 @@ use crate::ids::{AgentId, Attempt, MemberId, Rank, Version};
 use crate::message::{RankState, RankStatus};
 use crate::plan::Chain;
 use crate::view::{SlotState, View, ViewSlot};
+use crate::words::place;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -89,14 +90,14 @@ impl Tracker {
     /// What ranks assume that a former life has given slots to. It had compared that, unless there were two: then they
     /// don't go on together.
     pub(super) fn adopt_fingerprint(&mut self, agent: AgentId, received: Vec<String>) {
+        let place = place(&self.executor_of(agent));
         for fingerprint in received {
             let agreed = self.fingerprint.get_or_insert_with(|| fingerprint.clone());
             if *agreed != fingerprint {
-                let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
                 let error = Error::new(
                     Code::Incompatible,
                     format!(
-                        "the ranks of executor {executor} come with other terms than those that came before; expected \
+                        "the ranks of {place} come with other terms than those that came before; expected \
                          `{agreed}`, seen `{fingerprint}`; use the same libraries and settings in all processes"
                     ),
                 );
@@ -237,7 +238,7 @@ impl Tracker {
         if incarnation.epoch < epoch && self.may_have_moved(member, attempt) {
             return;
         }
-        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let executor = self.executor_of(agent);
         let Some(slot) =
             self.slot_mut(rank).filter(|slot| incarnation.epoch < epoch && slot.former < Some(incarnation))
         else {
@@ -298,8 +299,9 @@ impl Tracker {
         let error = Error::new(
             Code::BadState,
             format!(
-                "life {epoch} of the tracker has taken this job over, as executor {executor} reports; this is life {}, \
+                "life {epoch} of the tracker has taken this job over, as {} reports; this is life {}, \
                  which ends",
+                place(executor),
                 self.config.epoch
             ),
         );
@@ -326,7 +328,7 @@ impl Tracker {
             Err(Error { code, message }) => {
                 self.fail(Error::new(
                     code,
-                    format!("{message} (so ended a former life of the tracker, as executor {executor} reports)"),
+                    format!("{message} (so ended a former life of the tracker, as {} reports)", place(executor)),
                 ));
             }
         }

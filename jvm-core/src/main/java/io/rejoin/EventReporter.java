@@ -20,7 +20,7 @@ public final class EventReporter implements Consumer<TrainingEvent> {
   private static final Map<Kind, String> WARNINGS =
       Map.of(
           Kind.RANK_LOST,
-          "rank {rank} on executor {executor} is lost, {silent_millis} ms after its last sign of"
+          "rank {rank} on {place} is lost, {silent_millis} ms after its last sign of"
               + " life: {reason} (death {deaths} of this rank)",
           Kind.RESTORED,
           "rank {rank} is restored to version {version} (round {round}), {bytes} bytes from"
@@ -57,33 +57,33 @@ public final class EventReporter implements Consumer<TrainingEvent> {
     switch (event.kind()) {
       case RANK_JOINED:
         if (event.text("incarnation").equals("0")) {
-          info(event.sentence("rank {rank} is on executor {executor}"));
+          info(event.sentence("rank {rank} is on {place}"));
         } else {
           warn(
               event.sentence(
-                  "rank {rank} is back on executor {executor} after {vacant_millis} ms, as"
+                  "rank {rank} is back on {place} after {vacant_millis} ms, as"
                       + " incarnation {incarnation}"));
         }
         break;
       case AGENT_SLOW:
         warn(
             event.sentence(
-                "executor {executor} is slow: its agent answers, but its Java threads haven't run"
+                "{place} is slow: its agent answers, but its Java threads haven't run"
                     + " for {silent_millis} ms; a collection of garbage, or too much other load"));
         break;
       case AGENT_RUNS:
-        warn(event.sentence("executor {executor} runs again after {silent_millis} ms"));
+        warn(event.sentence("{place} runs again after {silent_millis} ms"));
         break;
       case PRINTED:
         info(event.sentence("rank {rank}: {text}"));
         break;
       case SPARE_STANDS_BY:
-        info(event.sentence("task {index} on executor {executor} stands by as a spare"));
+        info(event.sentence("task {index} on {place} stands by as a spare"));
         break;
       case SPARE_TOOK:
         warn(
             event.sentence(
-                "rank {rank} goes to the spare on executor {executor}, {vacant_millis} ms after its"
+                "rank {rank} goes to the spare on {place}, {vacant_millis} ms after its"
                     + " loss: {reason} ({spares} more stand by)"));
         break;
       case HOOK_AGREED:

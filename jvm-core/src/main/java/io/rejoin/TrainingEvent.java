@@ -228,11 +228,24 @@ public final class TrainingEvent {
     }
   }
 
-  /** A sentence with this event's fields in place of their names in braces: {@code {rank}}. */
+  /**
+   * A sentence with this event's fields in place of their names in braces: {@code {rank}}. {@code
+   * {place}} is the process that the field {@code executor} names: {@code executor 3} for Spark's
+   * bare name, and a name of several words as it is, {@code TaskManager host 4711}.
+   */
   public String sentence(String pattern) {
     return FIELD
         .matcher(pattern)
-        .replaceAll(found -> Matcher.quoteReplacement(text(found.group(1))));
+        .replaceAll(
+            found -> {
+              String field = found.group(1);
+              return Matcher.quoteReplacement(field.equals("place") ? place() : text(field));
+            });
+  }
+
+  private String place() {
+    String executor = text("executor");
+    return executor.contains(" ") ? executor : "executor " + executor;
   }
 
   @Override

@@ -74,7 +74,7 @@ final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, Gan
    */
   @Override
   public String executor() {
-    return hostname() + " " + ProcessHandle.current().pid();
+    return "TaskManager " + hostname() + " " + ProcessHandle.current().pid();
   }
 
   @Override

@@ -98,7 +98,7 @@ record FlinkFault(
             List.of(0, 1, 0),
             run ->
                 run.faults("1:" + STRUCK + ":BEFORE:STOP")
-                    .later(() -> wake(run, "rank 1 on executor .* is lost"))));
+                    .later(() -> wake(run, "rank 1 on TaskManager .* is lost"))));
   }
 
   /** All of them. */
@@ -216,7 +216,7 @@ record FlinkFault(
     // One may have begun before; the other one begins after rank 1 has completed its version.
     run.awaitMoreCheckpoints(2);
     run.processOf(1).signal("KILL");
-    run.awaitCoordinator("rank 1 is back on executor");
+    run.awaitCoordinator("rank 1 is back on TaskManager");
     run.release();
   }
 

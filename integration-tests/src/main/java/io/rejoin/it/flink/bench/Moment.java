@@ -19,7 +19,7 @@ record Moment(String what, boolean atJobManager, Pattern line) {
     String attempt = "rank " + rank + " of " + world + " \\(attempt 1\\): ";
     String task = "\\(" + (rank + 1) + "/" + world + "\\)";
     return List.of(
-        atJobManager("Rejoin has noticed", "rank " + rank + " on executor .* is lost"),
+        atJobManager("Rejoin has noticed", "rank " + rank + " on TaskManager .* is lost"),
         atJobManager("Flink has noticed", "attempt 0 of rank " + rank + " is over"),
         atJobManager(
             "Flink restarts its task",
@@ -30,7 +30,7 @@ record Moment(String what, boolean atJobManager, Pattern line) {
         atTaskManager("the task has come", "Received task Source: rows .*" + task + "#1"),
         atTaskManager("its classes are there", task + "#1 .* switched from DEPLOYING"),
         atTaskManager("Rejoin's operator is open", attempt + "its task is open"),
-        atJobManager("the rank has joined", "rank " + rank + " is back on executor"),
+        atJobManager("the rank has joined", "rank " + rank + " is back on TaskManager"),
         atTaskManager("the model is loaded", attempt + "begins at version"),
         atTaskManager("its first version is complete", attempt + "its first version"));
   }

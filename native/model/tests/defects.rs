@@ -1,7 +1,7 @@
 //! The model bites: a defect that is built into the driver on purpose breaks a promise in some run.
 
 use rejoin_model::{check, Setup};
-use rejoin_sim::ranks::Defect;
+use rejoin_sim::ranks::{Defect, Plane};
 
 fn breaks(setup: Setup, promises: &[&str]) {
     let verdict = check(setup.clone(), 2);
@@ -100,6 +100,12 @@ fn a_survivor_that_keeps_the_rows_of_the_former_world_is_found() {
 #[test]
 fn a_rank_that_takes_the_former_world_for_the_present_one_is_found() {
     breaks(shrinking().defect(Defect::OldWorld), &["Agreement", "Identity", "Replay", "Progress"]);
+}
+
+#[test]
+fn a_rank_with_channels_that_takes_the_former_world_for_the_present_one_is_found() {
+    let setup = Setup { plane: Plane::Both, versions: vec![vec![None, None], vec![None, None]], ..shrinking() };
+    breaks(setup.defect(Defect::OldWorld), &["Agreement", "Identity", "Replay", "Progress"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use rejoin_model::{check, Setup};
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::start::JobStart;
+use rejoin_sim::ranks::Plane;
 
 /// Checks a setup whole; fewer states than expected would mean that it doesn't do what it says.
 fn holds(setup: Setup, at_least: usize) {
@@ -152,6 +153,13 @@ fn a_world_grows_at_a_boundary_and_the_joiner_dies_anywhere() {
     holds(Setup::growing(), 30_000);
     let setup = Setup { versions: vec![vec![None], vec![]], victims: Some(vec![2]), ..Setup::growing() };
     holds(setup.crashes(1), 70_000);
+}
+
+#[test]
+fn a_world_with_channels_and_collectives_shrinks_after_a_death_anywhere_and_grows_at_a_boundary() {
+    holds(Setup { least: Some(1), victims: Some(vec![0]), ..Setup::both_lanes() }.crashes(1), 4_000);
+    let setup = Setup { versions: vec![vec![None, None], vec![]], plane: Plane::Both, ..Setup::growing() };
+    holds(setup.reduced(), 10_000);
 }
 
 #[test]

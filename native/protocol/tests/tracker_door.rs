@@ -20,6 +20,7 @@ use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::Duration;
+use support::elastic::{asks, dies, goes_on, growing, leaves, training_as, TIMEOUT};
 use support::takeover::{comes_back, former, second_life};
 use support::*;
 
@@ -413,6 +414,10 @@ enum DoorStep {
     Probed(u64, bool),
     Hears(u64),
     TaskGone(u32, u32),
+    TaskEnded(u32),
+    TaskLeaves(u32, u32),
+    ExecutorGone(u64),
+    CheckpointWanted(u32, bool),
     Passes(u64),
 }
 
@@ -423,8 +428,17 @@ fn a_step() -> impl Strategy<Value = DoorStep> {
         1 => (1u64..5, any::<bool>()).prop_map(|(agent, gone)| DoorStep::Probed(agent, gone)),
         1 => (1u64..6).prop_map(DoorStep::Hears),
         1 => (0u32..4, 0u32..4).prop_map(|(rank, task)| DoorStep::TaskGone(rank, task)),
+        1 => (0u32..4).prop_map(DoorStep::TaskEnded),
+        1 => (0u32..6, 0u32..3).prop_map(|(task, its)| DoorStep::TaskLeaves(task, its)),
+        1 => (1u64..5).prop_map(DoorStep::ExecutorGone),
+        1 => (number(), any::<bool>()).prop_map(|(after, durable)| DoorStep::CheckpointWanted(after, durable)),
         2 => prop_oneof![Just(10u64), Just(200), Just(2000)].prop_map(DoorStep::Passes),
     ]
+}
+
+/// An elastic job of three ranks that train, of two at least and four at most.
+fn elastic_desk() -> Desk {
+    training_as(growing(3, 2, 4))
 }
 
 /// A job of three ranks in one of its states.
@@ -466,13 +480,39 @@ fn a_desk(state: usize) -> Desk {
             }
             desk
         }
+        8 => elastic_desk(),
+        9 => {
+            let mut desk = elastic_desk();
+            desk.input(leaves(2));
+            desk
+        }
+        10 => {
+            let mut desk = elastic_desk();
+            dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+            desk.pass_alive(TIMEOUT + 200, &[1, 3]);
+            desk
+        }
+        11 => {
+            let mut desk = elastic_desk();
+            dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+            desk.pass_alive(TIMEOUT + 200, &[1, 3]);
+            goes_on(&mut desk, &[0, 2], &[checkpoint(3)]);
+            desk
+        }
+        12 => {
+            let mut desk = elastic_desk();
+            desk.register(4);
+            asks(&mut desk, 3, 0);
+            desk
+        }
+        13 => Desk::with(TrackerConfig { epoch: 2, ..growing(3, 2, 4) }),
         _ => {
             Desk::with(TrackerConfig { deaths: DeathLimit::new(u32::MAX, "deaths"), wants_result: false, ..config(1) })
         }
     }
 }
 
-const STATES: usize = 9;
+const STATES: usize = 15;
 
 /// The newest generation that was sent.
 fn newest(known: Generation, outputs: &[TrackerOutput]) -> Generation {
@@ -507,7 +547,7 @@ fn names(error: &Error, agent: u64) -> bool {
 fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseError> {
     let mut desk = a_desk(state);
     let mut generation = match state {
-        2..=4 => desk.generation(),
+        2..=4 | 8..=12 => desk.generation(),
         _ => Generation::default(),
     };
     let mut agents: BTreeMap<u64, u64> = (1..5).map(|link| (link, link)).collect();
@@ -536,6 +576,18 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
                 let (task, attempt) = (Task(rank), attempt(task));
                 desk.input(TrackerInput::TaskGone { task, attempt, reason: "gone".into(), counts: true }).to_vec()
             }
+            DoorStep::TaskEnded(task) => desk.input(TrackerInput::TaskEnded { task: Task(task) }).to_vec(),
+            DoorStep::TaskLeaves(task, its) => {
+                desk.input(TrackerInput::TaskLeaves { task: Task(task), attempt: attempt(its) }).to_vec()
+            }
+            DoorStep::ExecutorGone(agent) => {
+                let executor = format!("exec-{agent}");
+                desk.input(TrackerInput::ExecutorGone { executor, reason: "it exited".into() }).to_vec()
+            }
+            DoorStep::CheckpointWanted(after, durable) => {
+                let wish = CheckpointWish { after: Version(after), durable };
+                desk.input(TrackerInput::CheckpointWanted(wish)).to_vec()
+            }
             DoorStep::Passes(millis) => desk.pass(millis),
         };
         generation = newest(generation, &outputs);
@@ -550,7 +602,8 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
 fn whatever_an_agent_says_in_whatever_state_the_tracker_keeps_its_head() {
     ends(|| {
         let times = std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"));
-        let mut runner = TestRunner::new(Config { cases: 600 * times, failure_persistence: None, ..Config::default() });
+        let mut runner =
+            TestRunner::new(Config { cases: 1000 * times, failure_persistence: None, ..Config::default() });
         let strategy = (0..STATES, vec(a_step(), 1..40));
         if let Err(failed) = runner.run(&strategy, |(state, steps)| keeps_its_head(state, steps)) {
             panic!("{failed}");

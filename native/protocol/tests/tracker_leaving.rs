@@ -4,8 +4,8 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Attempt, Incarnation, MemberId, Position, Rank, Task};
-use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, MemberId, Position, Rank, Task};
+use rejoin_protocol::message::{AgentMessage, Registration, Standing};
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
 use support::*;
@@ -87,6 +87,30 @@ fn a_task_without_a_rank_that_leaves_may_end_at_once() {
     asks(&mut desk, 2, 0);
     assert_eq!(released(desk.input(leaves(2))), [2]);
     assert_eq!(released(desk.input(leaves(3))), [3], "nobody has heard of it");
+}
+
+#[test]
+fn a_task_without_a_rank_that_holds_what_it_took_under_a_former_tracker_ends_when_others_have_it() {
+    let mut desk = training(3, 1);
+    dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+    let smaller = view(&desk.pass_alive(TIMEOUT + 200, &[1, 3]), 1);
+    let own = Checkpoint { owner: Some(Rank(2)), has_own: false, ..checkpoint(3) };
+    // The tracker dies before they have asked for ranks of the smaller world.
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..elastic(3, 1) });
+    let comes = |desk: &mut Desk, task: u32| {
+        let registration = Registration {
+            fingerprint: vec!["terms".into()],
+            view: Some(Box::new(smaller.clone())),
+            standing: vec![Standing { task: Task(task), attempt: attempt(0), given: None }],
+            ..Desk::registration(u64::from(task) + 1, Vec::new(), vec![checkpoint(3), own])
+        };
+        desk.says(u64::from(task) + 1, AgentMessage::Register(registration)).to_vec()
+    };
+    comes(&mut desk, 0);
+    desk.input(leaves(2));
+    comes(&mut desk, 2);
+    let outputs = desk.pass_alive(5_000, &[1, 3]);
+    assert_eq!((given(&outputs, 1).len(), released(&outputs)), (1, vec![]), "{outputs:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub enum Family {
     Hook,
     /// The jobs of mixed, hook and job, with tasks that stand by.
     Spares,
-    /// Collectives, in a world that shrinks when a rank is gone for good, and grows when slots come.
+    /// Collectives, in every other job with channels beside them, in a world that shrinks when a rank is gone for good, and grows when slots come.
     Elastic,
 }
 
@@ -386,6 +386,7 @@ impl Scenario {
         let world = rng.u32(2..=6);
         let by_hosts = this.job.program.by_hosts;
         this.job.program = Program::draw(&mut rng, world, 8, 0);
+        this.on_two_lanes(seed);
         (this.job.program.by_hosts, this.job.program.promises) = (by_hosts, true);
         (this.job.is_elastic, this.start) = (true, JobStart::Fresh);
         let timeout_millis = rng.u64(300..2500);
@@ -424,6 +425,17 @@ impl Scenario {
             elastic.own_may_be_lost = rng.u32(0..4) == 0;
         }
         this.goes_on(seed)
+    }
+
+    /// Half of those jobs have XGBoost's channels beside their collectives, as a training in Spark has.
+    fn on_two_lanes(&mut self, seed: u64) {
+        let mut rng = Rng::with_seed(seed ^ 0x0021_a4e5);
+        if rng.bool() {
+            let sent = rng.u32(0..4);
+            let program = self.job.program.clone().sending(|| rng.u32(0..4) < sent);
+            self.job.program = on_channels(&mut rng, program);
+            (self.job.plane, self.job.in_place) = (Plane::Both, rng.bool());
+        }
     }
 
     /// Every fifth of those jobs goes on from a durable version, which another number of ranks may have taken.

@@ -111,11 +111,13 @@ fn logs_that_are_dropped_while_a_rank_is_behind_are_found() {
 #[test]
 fn a_boundary_that_drains_one_lane_only_is_found() {
     by(Defect::OneLaneDrained, Family::Hook, 100);
+    by(Defect::OneLaneDrained, Family::Elastic, 1_000);
 }
 
 #[test]
 fn a_rank_that_replays_its_lanes_from_different_versions_is_found() {
     by(Defect::LanesApart, Family::Hook, 200);
+    by(Defect::LanesApart, Family::Elastic, 100);
 }
 
 #[test]

@@ -295,22 +295,26 @@ impl Tracker {
             return;
         }
         let is_handed_over = self.slots.iter().all(|slot| slot.has_entered);
+        let agents = &self.agents;
+        // Of a rank that it had under a former life of the tracker no more is known than what its process has brought.
+        let holds =
+            |one: &StandingTask| one.had_rank || agents.get(&one.agent).is_some_and(|agent| !agent.held.is_empty());
         let may_end = |one: &StandingTask| {
-            one.leaves && !one.is_released && one.given.is_none() && (is_handed_over || !one.had_rank)
+            one.leaves && !one.is_released && one.given.is_none() && (is_handed_over || !holds(one))
         };
         let free = self.standings.tasks.iter_mut().filter(|(_, standing)| may_end(standing));
         let free: Vec<(Task, Attempt, AgentId, bool)> = free
             .map(|(task, standing)| {
                 standing.is_released = true;
-                (*task, standing.attempt, standing.agent, standing.had_rank)
+                (*task, standing.attempt, standing.agent, holds(standing))
             })
             .collect();
-        for (index, attempt, agent, had_rank) in free {
-            let reason = match had_rank {
+        for (index, attempt, agent, holds) in free {
+            let reason = match holds {
                 true => "all ranks of the world without it have what they go on from",
                 false => "it has no rank",
             };
-            let executor = self.executor(agent);
+            let executor = self.executor_of(agent);
             self.event(Event::TaskReleased { index, attempt, executor, reason: reason.into() });
         }
     }
@@ -428,7 +432,7 @@ impl Tracker {
         }
         self.send(agent, TrackerMessage::RankGiven { task, attempt, given });
         if is_spare {
-            let executor = self.executor(agent);
+            let executor = self.executor_of(agent);
             let vacant_millis = self.slot(rank).and_then(|slot| slot.vacant_since).map_or(0, |at| self.now.since(at));
             let spares = self.spares_ready();
             self.event(Event::SpareTook { rank, index: task, attempt, executor, vacant_millis, spares, reason });
@@ -463,13 +467,9 @@ impl Tracker {
         }
         let spares = self.spares_ready();
         for (task, attempt, agent) in new {
-            let executor = self.executor(agent);
+            let executor = self.executor_of(agent);
             self.event(Event::SpareStandsBy { index: task, attempt, executor, spares });
         }
-    }
-
-    fn executor(&self, agent: AgentId) -> String {
-        self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default()
     }
 
     /// How many tasks stand by and could be given a rank at once.

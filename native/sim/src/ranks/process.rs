@@ -14,7 +14,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, Offer, Peer, OWN_COPIES};
 use rejoin_protocol::ids::{
-    AgentId, Checkpoint, CheckpointName, Lane, Lineage, MemberId, Millis, Phase, Rank, Version,
+    AgentId, Checkpoint, CheckpointName, Incarnation, Lane, Lineage, MemberId, Millis, Phase, Rank, Version,
 };
 use rejoin_protocol::message::{CheckpointWish, RankGiven};
 use rejoin_protocol::report::Report;
@@ -419,16 +419,7 @@ impl Process {
                 }
             }
             HostOutput::Free { rank, attempt, incarnation, error } => {
-                let id = Try { rank, attempt };
-                if let Some(task) = self.find(id) {
-                    task.sim_rank = None;
-                    task.wishes.clear();
-                    task.wanted = None;
-                    task.freed = Some(error.code);
-                }
-                let again = (error.code == Code::Resized).then(|| self.asks_again(id, job)).flatten();
-                out.push(Output::Freed(id, incarnation, error));
-                out.extend(again.map(Output::Given));
+                self.freed(Try { rank, attempt }, incarnation, error, job, out);
             }
             HostOutput::Over { rank, attempt, outcome } => {
                 let id = Try { rank, attempt };
@@ -445,24 +436,42 @@ impl Process {
                 }
             }
             HostOutput::StandByOver { task, attempt, outcome } => {
-                let (of, is_over) = (Try { rank: Rank(task.0), attempt }, self.host.job_is_over());
-                let Some(task) = self.tasks.iter_mut().find(|task| task.of == of && task.stands_by()) else { return };
-                match outcome {
-                    _ if job.defect == Some(Defect::SparesUnreported) => {}
-                    Err(error) if !is_over => {
-                        task.freed = Some(error.code);
-                        out.push(Output::Freed(task.id, None, error));
-                    }
-                    outcome => {
-                        task.outcome = Some(outcome.clone().map_err(|error| error.code));
-                        out.push(Output::Over(task.id, outcome));
-                    }
-                }
+                self.stand_by_over(Try { rank: Rank(task.0), attempt }, outcome, job, out);
             }
             HostOutput::Close { .. } => {
                 self.closed = true;
                 self.tasks.iter_mut().for_each(|task| task.sim_rank = None);
                 out.push(Output::Closed);
+            }
+        }
+    }
+
+    /// A task's rank is over, without the job's end; in another world it asks for one again.
+    fn freed(&mut self, id: Try, incarnation: Option<Incarnation>, error: Error, job: &Job, out: &mut Vec<Output>) {
+        if let Some(task) = self.find(id) {
+            task.sim_rank = None;
+            task.wishes.clear();
+            task.wanted = None;
+            task.freed = Some(error.code);
+        }
+        let again = (error.code == Code::Resized).then(|| self.asks_again(id, job)).flatten();
+        out.push(Output::Freed(id, incarnation, error));
+        out.extend(again.map(Output::Given));
+    }
+
+    /// A task stands by no longer: with the job's end, or because it can't.
+    fn stand_by_over(&mut self, of: Try, outcome: Result<u128, Error>, job: &Job, out: &mut Vec<Output>) {
+        let is_over = self.host.job_is_over();
+        let Some(task) = self.tasks.iter_mut().find(|task| task.of == of && task.stands_by()) else { return };
+        match outcome {
+            _ if job.defect == Some(Defect::SparesUnreported) => {}
+            Err(error) if !is_over => {
+                task.freed = Some(error.code);
+                out.push(Output::Freed(task.id, None, error));
+            }
+            outcome => {
+                task.outcome = Some(outcome.clone().map_err(|error| error.code));
+                out.push(Output::Over(task.id, outcome));
             }
         }
     }

@@ -286,6 +286,12 @@ impl SimRank {
         self.chosen = None;
     }
 
+    /// The newest version that its agent knows it has entered: with channels it is notified a moment later.
+    pub(super) fn version_known(&self) -> Version {
+        let unknown = self.entered.is_some_and(|entered| entered.version > self.first.version);
+        Version(self.version.0 - u32::from(unknown))
+    }
+
     /// What was chosen in the version that it is in.
     pub(super) fn choice(&self) -> Option<(Lineage, Version, bool)> {
         self.chosen.map(|chosen| (self.lineage, self.version, chosen))
@@ -440,6 +446,8 @@ impl SimRank {
 
     /// The bridge looks at what the trainer wrote.
     pub(super) fn moves(&mut self, job: &Job, out: &mut Vec<Output>) -> Came {
+        let its = self.job.clone();
+        let job = its.as_deref().unwrap_or(job);
         let moved = self.streams.as_mut().map(|streams| streams.moves(&self.peers, job, out));
         match moved {
             Some(Err(error)) if !self.failed => self.broken(error),
@@ -452,6 +460,8 @@ impl SimRank {
         if self.failed {
             return Ok(false);
         }
+        let its = self.job.clone();
+        let job = its.as_deref().unwrap_or(job);
         let read = match (frame, &mut self.collectives, &mut self.streams) {
             (Frame::Given(given), Some(collectives), _) => collectives.reads(from, given, &self.peers, job),
             (Frame::Given(_), ..) => return Ok(false),

@@ -74,6 +74,11 @@ impl Task {
         self.sim_rank.as_ref().map(|sim_rank| (sim_rank.lineage, sim_rank.version))
     }
 
+    /// The same of which its agent knows, which holds that version's checkpoint.
+    pub(crate) fn position_known(&self) -> Option<(Lineage, Version)> {
+        self.sim_rank.as_ref().map(|sim_rank| (sim_rank.lineage, sim_rank.version_known()))
+    }
+
     /// Its rank's incarnation, once it has a slot.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation.unwrap_or_default()

@@ -35,30 +35,8 @@ impl World {
             }),
             Fault::SlotComes => self.slot_comes(),
             Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
-            Fault::Throw => {
-                let started = |there: &super::sim_process::SimProcess| -> Vec<Try> {
-                    let tasks =
-                        there.process.tasks().iter().filter(|task| task.end().is_some() && task.outcome().is_none());
-                    tasks.map(|task| task.id).collect()
-                };
-                if let Some(process) = self.pick() {
-                    let tasks = started(&self.processes[&process]);
-                    if !tasks.is_empty() {
-                        let id = tasks[self.scenario.rng.usize(..tasks.len())];
-                        self.throw(process, id);
-                    }
-                }
-            }
-            Fault::Freeze(millis) => {
-                self.fired.insert("freeze");
-                if let Some(process) = self.pick() {
-                    if let Some(there) = self.processes.get_mut(&process) {
-                        there.frozen = true;
-                    }
-                    self.say(|| format!("process {process} is frozen for {millis} ms"));
-                    self.after(millis, SimEvent::Thaws { process });
-                }
-            }
+            Fault::Throw => self.throw_one(),
+            Fault::Freeze(millis) => self.freeze_one(millis),
             Fault::CutLink => {
                 let links = self.links();
                 if !links.is_empty() {
@@ -106,13 +84,7 @@ impl World {
                 self.kill_one();
                 self.restart_stage();
             }
-            Fault::WantCheckpoint => {
-                let there = self.processes.values().filter(|there| there.alive);
-                let entered = there.flat_map(|there| there.process.tasks()).filter_map(|task| task.position());
-                let after = entered.map(|(_, version)| version).max().unwrap_or_default();
-                let wish = CheckpointWish { after, durable: false };
-                self.framework_reports(&TrackerInput::CheckpointWanted(wish));
-            }
+            Fault::WantCheckpoint => self.want_checkpoint(),
             Fault::KillWhoChooses => self.kills_who_chooses = true,
             Fault::Cancel => {
                 self.fired.insert("cancel");
@@ -120,6 +92,34 @@ impl World {
                 self.framework_reports(&TrackerInput::Cancel { error });
             }
         }
+    }
+
+    fn throw_one(&mut self) {
+        let Some(process) = self.pick() else { return };
+        let tasks = self.processes[&process].process.tasks().iter();
+        let started = tasks.filter(|task| task.end().is_some() && task.outcome().is_none());
+        let started: Vec<Try> = started.map(|task| task.id).collect();
+        if !started.is_empty() {
+            let id = started[self.scenario.rng.usize(..started.len())];
+            self.throw(process, id);
+        }
+    }
+
+    fn freeze_one(&mut self, millis: u64) {
+        self.fired.insert("freeze");
+        let Some(process) = self.pick() else { return };
+        if let Some(there) = self.processes.get_mut(&process) {
+            there.frozen = true;
+        }
+        self.say(|| format!("process {process} is frozen for {millis} ms"));
+        self.after(millis, SimEvent::Thaws { process });
+    }
+
+    fn want_checkpoint(&mut self) {
+        let there = self.processes.values().filter(|there| there.alive);
+        let entered = there.flat_map(|there| there.process.tasks()).filter_map(|task| task.position());
+        let after = entered.map(|(_, version)| version).max().unwrap_or_default();
+        self.framework_reports(&TrackerInput::CheckpointWanted(CheckpointWish { after, durable: false }));
     }
 
     fn any_rank(&mut self) -> u32 {

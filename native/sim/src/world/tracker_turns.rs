@@ -242,7 +242,7 @@ impl World {
     fn note_survivors(&mut self, ranks: &[Option<Rank>]) {
         let living = self.processes.iter().filter(|(_, there)| there.alive && !there.frozen);
         let all = living.flat_map(|(id, there)| there.process.tasks().iter().map(move |task| (*id, task)));
-        let trains = all.filter_map(|(id, task)| Some((id, task.position()?)));
+        let trains = all.filter_map(|(id, task)| Some((id, task.position_known()?)));
         let newest = trains.clone().map(|(_, (lineage, _))| lineage).max();
         let survivors: Vec<(u32, Version)> = trains
             .filter(|(_, (lineage, _))| Some(*lineage) == newest)

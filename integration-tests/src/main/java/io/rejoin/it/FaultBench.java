@@ -28,7 +28,8 @@ import org.apache.spark.sql.SparkSession;
 
 /**
  * {@code make bench-spark}: what four faults cost a training on a real Spark cluster: Rejoin with
- * all slots taken, Rejoin with a spare, and the stock estimator; what a host that is gone for good
+ * all slots taken, Rejoin with a spare, and the stock estimator; what a host that is cut off from
+ * the network costs, where another one has a slot (needs root); what a host that is gone for good
  * costs one that goes on with fewer workers, and one that comes a training that grows. Each trial
  * has an undisturbed training beside it. Prints a table in Markdown, and {@code bars met: N of M}
  * last.
@@ -65,6 +66,8 @@ public final class FaultBench {
     FROZEN("executor frozen (SIGSTOP)", "stop"),
     THROWS("task throws", "throw"),
     NOTICE("spot notice (SIGPWR, SIGKILL " + NOTICE_SECONDS + " s later)", "notify"),
+    /** Of hosts with a network each. */
+    CUT("host cut off from the network", "notify"),
     /** Of a training that goes on with fewer workers; the others would wait for ever. */
     HOST("host gone, and no other comes", "notify"),
     /** Nothing is lost: a training that has begun with fewer workers than it may have grows. */
@@ -119,6 +122,8 @@ public final class FaultBench {
       ours(cluster, "Rejoin, a spare", 1);
       stock(cluster);
     }
+    cutOff(0);
+    cutOff(1);
     fewer();
     more();
     later.shutdownNow();
@@ -130,7 +135,7 @@ public final class FaultBench {
   /** Those of one host, where a replacement comes. */
   private static List<Fault> faults() {
     return chosen().stream()
-        .filter(fault -> fault != Fault.HOST && fault != Fault.COMES)
+        .filter(fault -> fault.compareTo(Fault.CUT) < 0)
         .collect(Collectors.toList());
   }
 
@@ -162,6 +167,35 @@ public final class FaultBench {
         }
       }
     } finally {
+      spark.stop();
+    }
+  }
+
+  /** One host more than the training has workers; a victim's packets are dropped. */
+  private void cutOff(int spares) throws IOException {
+    if (!chosen().contains(Fault.CUT)) {
+      return;
+    }
+    try (HostNetwork network = HostNetwork.of(WORKERS + 1);
+        StandaloneCluster hosts = StandaloneCluster.onHosts("bench-spark-network", network)) {
+      SparkSession.Builder builder = SparkSession.builder().appName("rejoin bench-spark, network");
+      settings(hosts, WORKERS + 1).forEach(builder::config);
+      SparkSession spark = builder.getOrCreate();
+      for (int trial = 0; trial < TRIALS; trial++) {
+        Outcome calm = train(spark, WORKERS + 1, spares, null).struck();
+        RejoinRun run = warmed(spark, WORKERS + 1, spares).fault(rule(Fault.CUT));
+        AtomicLong host = new AtomicLong();
+        run.listen(
+            new AtTheFault(
+                process -> {
+                  host.set(hosts.hostOf(process));
+                  network.cut((int) host.get());
+                }));
+        Trial struck = struck(run, Fault.CUT);
+        network.mend((int) host.get());
+        String who = spares == 0 ? "Rejoin" : "Rejoin, a spare";
+        add(who, Fault.CUT, new Trial(calm, struck.struck(), struck.moments()));
+      }
       spark.stop();
     }
   }
@@ -307,12 +341,12 @@ public final class FaultBench {
 
   /** Does something to the victim's process when the rule fires. */
   private static final class AtTheFault implements java.util.function.Consumer<TrainingEvent> {
-    private final LongConsumer strike;
+    private final LongConsumer inject;
     private final Map<String, Long> processOf = new ConcurrentHashMap<>();
     private String executor = "";
 
-    AtTheFault(LongConsumer strike) {
-      this.strike = strike;
+    AtTheFault(LongConsumer inject) {
+      this.inject = inject;
     }
 
     @Override
@@ -324,7 +358,7 @@ public final class FaultBench {
             executor = event.text("executor");
           }
         }
-        case FAULT_FIRED -> strike.accept(processOf.get(executor));
+        case FAULT_FIRED -> inject.accept(processOf.get(executor));
         default -> {}
       }
     }
@@ -374,8 +408,8 @@ public final class FaultBench {
         StockRun run = new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, sentence -> {});
         List<KillOrder> orders = List.of(ORDER);
         switch (fault) {
-          case FROZEN -> run.strike(process -> Processes.signal(process.pid(), "STOP"));
-          case NOTICE -> run.strike(process -> notice(process.pid()));
+          case FROZEN -> run.inject(process -> Processes.signal(process.pid(), "STOP"));
+          case NOTICE -> run.inject(process -> notice(process.pid()));
           case THROWS -> {
             run.throwing(VICTIM, ORDER.round());
             orders = List.of();
@@ -483,6 +517,10 @@ public final class FaultBench {
         }
       }
       case FROZEN -> {
+        judge.accept("lost, s", new Bar(trial -> trial.moments().known(), 2));
+        judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), hasSpare ? 4 : 18));
+      }
+      case CUT -> {
         judge.accept("lost, s", new Bar(trial -> trial.moments().known(), 2));
         judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), hasSpare ? 4 : 18));
       }

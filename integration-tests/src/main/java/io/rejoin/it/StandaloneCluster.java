@@ -33,6 +33,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
   private final WorkDirectory work;
   private final Path home;
   private final boolean whole;
+  private final HostNetwork network;
   private final Thread hook = new Thread(this::close, "cluster-shutdown");
   private final String scalaVersion;
   private JavaProcess master;
@@ -40,8 +41,9 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
   private String address;
   private boolean closed;
 
-  private StandaloneCluster(WorkDirectory work, Path distribution) {
+  private StandaloneCluster(WorkDirectory work, Path distribution, HostNetwork network) {
     this.work = work;
+    this.network = network;
     this.scalaVersion =
         scala.util.Properties.versionNumberString().startsWith("2.13") ? "2.13" : "2.12";
     this.whole = distribution != null;
@@ -57,6 +59,14 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     return start(name, slots, null);
   }
 
+  /**
+   * Starts a master on this machine, and a worker with one slot on each host of this network, which
+   * the caller takes down after the cluster.
+   */
+  public static StandaloneCluster onHosts(String name, HostNetwork network) {
+    return start(new StandaloneCluster(WorkDirectory.fresh(name), null, network), 1);
+  }
+
   /** The same from this distribution. Nothing of ours is on the class path of its processes. */
   public static StandaloneCluster start(String name, int slots, Path distribution) {
     if (distribution != null && !Files.isExecutable(distribution.resolve("bin/spark-submit"))) {
@@ -65,7 +75,10 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
               + distribution
               + "; scripts/spark-distribution.sh fetches it");
     }
-    StandaloneCluster cluster = new StandaloneCluster(WorkDirectory.fresh(name), distribution);
+    return start(new StandaloneCluster(WorkDirectory.fresh(name), distribution, null), slots);
+  }
+
+  private static StandaloneCluster start(StandaloneCluster cluster, int slots) {
     Runtime.getRuntime().addShutdownHook(cluster.hook);
     try {
       cluster.open(slots);
@@ -84,14 +97,25 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
             "master",
             "org.apache.spark.deploy.master.Master",
             "--host",
-            "127.0.0.1",
+            address(-1),
             "--port",
             "0",
             "--webui-port",
             "0");
-    master.start(work.file("master.out.log"));
+    master.environment("SPARK_LOCAL_IP", address(-1)).start(work.file("master.out.log"));
     address = await(master, work.file("master.log"), MASTER).group(1);
     addWorker(slots);
+    while (network != null && workers.size() < network.hosts()) {
+      addWorker(slots);
+    }
+  }
+
+  /** Of a host of the network, or of this machine: -1. */
+  private String address(int host) {
+    if (network == null) {
+      return "127.0.0.1";
+    }
+    return host < 0 ? network.address() : network.address(host);
   }
 
   /** Starts one more worker, with so many slots, and waits until the master knows it. */
@@ -102,7 +126,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
             name,
             "org.apache.spark.deploy.worker.Worker",
             "--host",
-            "127.0.0.1",
+            address(workers.size()),
             "--port",
             "0",
             "--webui-port",
@@ -115,6 +139,10 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
             "--work-dir",
             work.folder("executors").toString(),
             address);
+    worker.environment("SPARK_LOCAL_IP", address(workers.size()));
+    if (network != null) {
+      worker.startedBy(network.starter(workers.size()));
+    }
     workers.add(worker);
     worker.start(work.file(name + ".out.log"));
     await(worker, work.file(name + ".log"), Pattern.compile(Pattern.quote(REGISTERED)));
@@ -134,8 +162,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
         .property("spark.deploy.maxExecutorRetries", "-1")
         .property("spark.worker.cleanup.enabled", "false")
         .environment("SPARK_HOME", home.toString())
-        .environment("SPARK_SCALA_VERSION", scalaVersion)
-        .environment("SPARK_LOCAL_IP", "127.0.0.1");
+        .environment("SPARK_SCALA_VERSION", scalaVersion);
   }
 
   /** What its processes have as SPARK_HOME. */
@@ -165,8 +192,8 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     Map<String, String> conf = new LinkedHashMap<>();
     conf.put("spark.master", address);
     conf.put("spark.ui.enabled", "false");
-    conf.put("spark.driver.host", "127.0.0.1");
-    conf.put("spark.driver.bindAddress", "127.0.0.1");
+    conf.put("spark.driver.host", address(-1));
+    conf.put("spark.driver.bindAddress", address(-1));
     conf.put("spark.executor.cores", "1");
     conf.put("spark.executor.memory", "640m");
     if (!whole) {
@@ -198,15 +225,24 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     return workers.get(0).process();
   }
 
-  /** Ends a worker by force, and this executor of it: they are gone as a host is. */
-  public void killHostOf(long executor) {
-    long worker =
+  /** Which worker has started this executor, from 0: which host of a network it is on. */
+  public int hostOf(long executor) {
+    long parent =
         ProcessHandle.of(executor)
             .flatMap(ProcessHandle::parent)
             .map(ProcessHandle::pid)
-            .filter(parent -> workers.stream().anyMatch(one -> one.process().pid() == parent))
-            .orElseThrow(
-                () -> new IllegalStateException("process " + executor + " is no executor's"));
+            .orElse(-1L);
+    for (int worker = 0; worker < workers.size(); worker++) {
+      if (workers.get(worker).process().pid() == parent) {
+        return worker;
+      }
+    }
+    throw new IllegalStateException("process " + executor + " is no executor's");
+  }
+
+  /** Ends a worker by force, and this executor of it: they are gone as a host is. */
+  public void killHostOf(long executor) {
+    long worker = workers.get(hostOf(executor)).process().pid();
     if (!Processes.signal(worker, "KILL") || !Processes.signal(executor, "KILL")) {
       throw new IllegalStateException("the worker of executor " + executor + " was gone already");
     }

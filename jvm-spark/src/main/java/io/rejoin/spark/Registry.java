@@ -110,6 +110,9 @@ final class Registry {
 
     private long number = -1;
 
+    /** When the last heartbeat of an executor came to Spark; none yet. */
+    private long heard = -1;
+
     private Entry(String name) {
       this.name = name;
     }
@@ -171,6 +174,14 @@ final class Registry {
     return entry.state == null
         ? entry.change(State.PRESENT, "on host " + host, at)
         : Optional.empty();
+  }
+
+  /** Spark has had a heartbeat of an executor. */
+  synchronized void executorHeard(String executor, long at) {
+    Entry entry = executors.get(executor);
+    if (entry != null) {
+      entry.heard = at;
+    }
   }
 
   /** An executor is gone. */
@@ -389,7 +400,7 @@ final class Registry {
   }
 
   /** What is to be done about an executor whose task was lost, and which may be frozen. */
-  synchronized Decision killExecutor(String executor, String why) {
+  synchronized Decision killExecutor(String executor, String why, long at) {
     Entry entry = executors.get(executor);
     if (entry != null && entry.state == State.GONE) {
       return new Decision(Action.NONE, "executor " + executor + " is gone: " + entry.why, -1);
@@ -399,8 +410,12 @@ final class Registry {
             .filter(task -> task.place.equals(executor) && task.state == State.JOINED)
             .map(task -> "rank " + task.rank + " (" + task.name + ")")
             .collect(Collectors.joining(", "));
+    String heard =
+        entry == null || entry.heard < 0
+            ? ""
+            : "; its last heartbeat came to Spark " + (at - entry.heard) + " ms ago";
     return new Decision(
-        Action.KILL_EXECUTOR, why + (others.isEmpty() ? "" : "; with it go " + others), -1);
+        Action.KILL_EXECUTOR, why + heard + (others.isEmpty() ? "" : "; with it go " + others), -1);
   }
 
   /** Executors that are there and that Spark gives tasks of this gang. */

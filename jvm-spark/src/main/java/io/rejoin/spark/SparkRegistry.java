@@ -14,14 +14,15 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.ExceptionFailure;
 import org.apache.spark.SparkContext;
-import org.apache.spark.SparkEnv;
 import org.apache.spark.Success$;
 import org.apache.spark.TaskEndReason;
 import org.apache.spark.TaskFailedReason;
+import org.apache.spark.scheduler.ExecutorKilled$;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorExcluded;
 import org.apache.spark.scheduler.SparkListenerExecutorExcludedForStage;
+import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerExecutorUnexcluded;
 import org.apache.spark.scheduler.SparkListenerNodeExcluded;
@@ -32,6 +33,7 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.scheduler.SparkListenerUnschedulableTaskSetAdded;
 import org.apache.spark.scheduler.TaskInfo;
+import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
@@ -188,25 +190,35 @@ final class SparkRegistry extends SparkListener {
     Registry.Decision decision =
         context.isLocal() || besideExecutors
             ? registry.killTask(index, stage, attempt, "declared lost: " + reason)
-            : registry.killExecutor(executor, reason);
+            : registry.killExecutor(executor, reason, now());
     switch (decision.action()) {
       case KILL_TASK:
         context.killTaskAttempt(decision.task(), true, decision.reason());
         break;
       case KILL_EXECUTOR:
         LOG.warn("executor {} is to be killed and replaced: {}", executor, decision.reason());
-        // A frozen one doesn't answer, and may take 10 s to die: until then a spare would wait for
-        // the rows of which it holds a copy.
-        SparkEnv.get().blockManager().master().removeExecutorAsync(executor);
         if (!context.killAndReplaceExecutor(executor)) {
-          LOG.warn(
-              "Spark doesn't kill executor {}; its task waits for Spark to notice by itself",
-              executor);
+          LOG.warn("Spark doesn't kill executor {}; its Worker or its end has to", executor);
         }
+        giveUp(executor);
         break;
       default:
         LOG.info("nothing is to be killed for task {} now: {}", index, decision.reason());
         break;
+    }
+  }
+
+  /**
+   * Has Spark go on without an executor at once, as if it were dead. One that is frozen, or cut off
+   * from the network, answers nobody: its Worker takes 10 s to end it, and one that is cut off with
+   * it can't be told. Until then Spark would try none of its tasks again, and would have others
+   * wait for the blocks of which it holds a copy. Should it wake, Spark takes nothing from it any
+   * more, and it ends itself.
+   */
+  private void giveUp(String executor) {
+    if (context.schedulerBackend() instanceof CoarseGrainedSchedulerBackend) {
+      ((CoarseGrainedSchedulerBackend) context.schedulerBackend())
+          .removeExecutor(executor, ExecutorKilled$.MODULE$);
     }
   }
 
@@ -329,6 +341,11 @@ final class SparkRegistry extends SparkListener {
   public void onExecutorAdded(SparkListenerExecutorAdded event) {
     String host = event.executorInfo().executorHost();
     log(registry.executorAdded(event.executorId(), host, event.time()));
+  }
+
+  @Override
+  public void onExecutorMetricsUpdate(SparkListenerExecutorMetricsUpdate event) {
+    registry.executorHeard(event.execId(), now());
   }
 
   @Override

@@ -167,7 +167,7 @@ class RegistryTest {
     registry.taskStandsBy(1, 0, 1, "5", 170);
     assertEquals(
         "silent; with it go rank 1 (task 3, attempt 0.0)",
-        registry.killExecutor("4", "silent").reason());
+        registry.killExecutor("4", "silent", 9_000).reason());
     assertEquals(
         Optional.of("task 3, attempt 0.0: joined for 40 ms, now lost: exit 1"),
         registry.rankLost(1, "4", "exit 1", 180));
@@ -266,14 +266,20 @@ class RegistryTest {
     registry.taskJoined(0, 0, 0, 0, "3", 2);
     registry.taskJoined(1, 0, 0, 1, "3", 2);
     registry.rankLost(1, "3", "silent", 3);
-    Decision kill = registry.killExecutor("3", "rank 1 is silent");
+    Decision kill = registry.killExecutor("3", "rank 1 is silent", 9_000);
     assertEquals(Action.KILL_EXECUTOR, kill.action());
     assertEquals("rank 1 is silent; with it go rank 0 (task 0, attempt 0.0)", kill.reason());
+    registry.executorHeard("3", 6_500);
+    registry.executorHeard("unknown", 6_500);
+    assertEquals(
+        "rank 1 is silent; its last heartbeat came to Spark 2500 ms ago; with it go rank 0 (task 0,"
+            + " attempt 0.0)",
+        registry.killExecutor("3", "rank 1 is silent", 9_000).reason());
     registry.executorGone("3", "exit 137", 4);
-    Decision none = registry.killExecutor("3", "rank 1 is silent");
+    Decision none = registry.killExecutor("3", "rank 1 is silent", 9_000);
     assertEquals(Action.NONE, none.action());
     assertEquals("executor 3 is gone: exit 137", none.reason());
-    assertEquals(Action.KILL_EXECUTOR, registry.killExecutor("unknown", "silent").action());
+    assertEquals(Action.KILL_EXECUTOR, registry.killExecutor("unknown", "silent", 9_000).action());
   }
 
   @Test

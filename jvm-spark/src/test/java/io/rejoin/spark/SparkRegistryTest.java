@@ -12,21 +12,36 @@ import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.scheduler.AccumulableInfo;
+import org.apache.spark.scheduler.LiveListenerBus;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
+import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.scheduler.cluster.ExecutorInfo;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import scala.Tuple4;
+import scala.collection.JavaConverters;
+import scala.collection.Seq;
+import scala.collection.immutable.Map$;
 
 /** What a gang's registry records of tasks of a real Spark. */
 class SparkRegistryTest {
   private static final CountDownLatch FIRST_TRY_RUNS = new CountDownLatch(1);
+  private static final Seq<Tuple4<Object, Object, Object, Seq<AccumulableInfo>>> NO_UPDATES =
+      JavaConverters.asScalaBuffer(List.<Tuple4<Object, Object, Object, Seq<AccumulableInfo>>>of())
+          .toSeq();
   private static SparkSession session;
 
   @BeforeAll
@@ -179,6 +194,56 @@ class SparkRegistryTest {
         session.sparkContext().removeSparkListener(late);
       }
     }
+  }
+
+  /** Through Spark's own bus, whose queue holds 10,000 events and drops what comes on top. */
+  @Test
+  void ten_thousand_events_a_second_of_a_thousand_executors_come_through_sparks_bus() {
+    try (Tracker tracker =
+        Tracker.open(JobId.random(), Secret.random(), new Tracker.Settings(2, "127.0.0.1"))) {
+      SparkRegistry registry = new SparkRegistry(surroundings(), tracker, false);
+      LiveListenerBus bus = session.sparkContext().listenerBus();
+      session.sparkContext().addSparkListener(registry);
+      try {
+        long before = dropped(bus);
+        long begun = System.nanoTime();
+        for (int at = 0; at < 30_000; at++) {
+          while (System.nanoTime() - begun < at * 100_000L) {
+            Thread.onSpinWait();
+          }
+          bus.post(eventOfAThousandExecutors(at));
+        }
+        registry.catchUp();
+        assertEquals(0, dropped(bus) - before, "events that Spark's queue had no room for");
+        assertTrue(registry.facts().summary().startsWith("900 executors on 50 hosts"));
+        assertEquals(Optional.of(Registry.State.GONE), registry.facts().executorState("x99"));
+        assertEquals(Optional.of(Registry.State.PRESENT), registry.facts().executorState("x100"));
+        String kill = registry.facts().killExecutor("x100", "silent", Long.MAX_VALUE).reason();
+        assertTrue(kill.startsWith("silent; its last heartbeat came to Spark"), kill);
+      } finally {
+        session.sparkContext().removeSparkListener(registry);
+      }
+    }
+  }
+
+  /** The first thousand: they come; the last hundred: some go; heartbeats of all in between. */
+  private static SparkListenerEvent eventOfAThousandExecutors(int at) {
+    String executor = "x" + at % 1_000;
+    if (at < 1_000) {
+      ExecutorInfo info =
+          new ExecutorInfo("host " + at % 50, 1, Map$.MODULE$.<String, String>empty());
+      return new SparkListenerExecutorAdded(at, executor, info);
+    }
+    return at >= 29_000 && at < 29_100
+        ? new SparkListenerExecutorRemoved(at, executor, "exit 137")
+        : new SparkListenerExecutorMetricsUpdate(executor, NO_UPDATES, Map$.MODULE$.empty());
+  }
+
+  private static long dropped(LiveListenerBus bus) {
+    return bus.metrics().metricRegistry().getCounters().entrySet().stream()
+        .filter(one -> one.getKey().endsWith("numDroppedEvents"))
+        .mapToLong(one -> one.getValue().getCount())
+        .sum();
   }
 
   private static void await(CountDownLatch latch) {

@@ -5,6 +5,12 @@ set -eu
 cd "$(dirname "$0")/.."
 scripts/columns.py .
 scripts/circles.py native/*/src
+# Words that the glossary has others for.
+if grep -rnwiE --include='*.rs' --include='*.java' 'seats?|naps?|strikes?|patience' native/*/src jvm-*/src/main \
+  integration-tests/src | grep -v 'xgboost/Progress.java'; then
+  echo "expected the words of docs/glossary.md" >&2
+  exit 1
+fi
 scripts/python-reference.py --check
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings

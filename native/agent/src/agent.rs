@@ -336,7 +336,7 @@ impl Agent {
 
     /// Reports the end with this model's digest, rank 0 with its result, and waits until all have
     /// reported it. A result that isn't asked for isn't sent. Before that it waits, at most
-    /// [`durable::PATIENCE`], until durable checkpoints that are on their way are written: a job that
+    /// [`durable::WRITE_TIMEOUT`], until durable checkpoints that are on their way are written: a job that
     /// is over writes nothing any more.
     ///
     /// # Errors
@@ -349,8 +349,8 @@ impl Agent {
         result: Option<Bytes>,
         at_most: Duration,
     ) -> Result<u128, Error> {
-        let patience = at_most.min(durable::PATIENCE);
-        if self.writer.as_ref().is_some_and(|writer| !writer.is_idle_within(patience)) {
+        let timeout = at_most.min(durable::WRITE_TIMEOUT);
+        if self.writer.as_ref().is_some_and(|writer| !writer.is_idle_within(timeout)) {
             log::warn!("{} ends while a durable checkpoint is still being written", self.shared.prefix_of(member.rank));
         }
         let wait = Waiting::new();

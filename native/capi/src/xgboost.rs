@@ -23,7 +23,7 @@ pub struct RejoinXgboostProcess {
 /// What `rejoin_xgboost` points to.
 pub struct RejoinXgboost {
     joined: Option<Joined>,
-    guarded: Guarded<Seat>,
+    guarded: Guarded<HandleState>,
 }
 
 /// What a join came to.
@@ -34,7 +34,7 @@ struct Joined {
 }
 
 /// The changing part of the handle.
-struct Seat {
+struct HandleState {
     /// Why it can be used no more.
     gone: Option<String>,
     arguments: CString,
@@ -51,7 +51,7 @@ impl RejoinXgboost {
             Some(error) => Some(format!("this rank's join has failed: {error}")),
             None => is_over.then(|| "the job was over when this rank joined; there is nothing to do".to_string()),
         };
-        let guarded = Guarded::new(Seat { gone, arguments: CString::default() });
+        let guarded = Guarded::new(HandleState { gone, arguments: CString::default() });
         let handle = RejoinXgboost { joined, guarded };
         let number = match error {
             Some(error) => handle.guarded.call(|_| Err(error), |_, _| {}),
@@ -61,21 +61,22 @@ impl RejoinXgboost {
         (Box::new(handle), number)
     }
 
-    fn call(&self, work: impl FnOnce(&Joined, &mut Seat) -> Result<(), Error>) -> i32 {
-        let call = |seat: &mut Seat| {
-            let joined = match (&self.joined, &seat.gone) {
+    fn call(&self, work: impl FnOnce(&Joined, &mut HandleState) -> Result<(), Error>) -> i32 {
+        let call = |state: &mut HandleState| {
+            let joined = match (&self.joined, &state.gone) {
                 (Some(joined), None) => joined,
                 (_, gone) => return Err(Error::new(Code::BadState, gone.clone().unwrap_or_default())),
             };
-            work(joined, seat).map(|()| OK)
+            work(joined, state).map(|()| OK)
         };
-        let ruined = |seat: &mut Seat, error: &Error| self.leave(seat, Some(error.clone()), "a defect has ended it");
+        let ruined =
+            |state: &mut HandleState, error: &Error| self.leave(state, Some(error.clone()), "a defect has ended it");
         self.guarded.call(call, ruined)
     }
 
     /// Gives the slot back, once.
-    fn leave(&self, seat: &mut Seat, failure: Option<Error>, why: &str) {
-        if seat.gone.replace(why.to_string()).is_none() {
+    fn leave(&self, state: &mut HandleState, failure: Option<Error>, why: &str) {
+        if state.gone.replace(why.to_string()).is_none() {
             if let Some(joined) = &self.joined {
                 joined.member.leave(failure);
             }
@@ -84,7 +85,7 @@ impl RejoinXgboost {
 }
 
 /// A call with a handle that may be NULL.
-unsafe fn with(handle: *mut RejoinXgboost, work: impl FnOnce(&Joined, &mut Seat) -> Result<(), Error>) -> i32 {
+unsafe fn with(handle: *mut RejoinXgboost, work: impl FnOnce(&Joined, &mut HandleState) -> Result<(), Error>) -> i32 {
     // SAFETY: the header asks for a handle that was given and not closed, or NULL.
     unsafe { handle.as_ref() }.map_or(status(Code::BadArgument), |handle| handle.call(work))
 }
@@ -309,7 +310,7 @@ pub unsafe extern "C" fn rejoin_xgboost_load(
     checkpoint: *mut *const c_void,
     length: *mut usize,
 ) -> i32 {
-    let call = |joined: &Joined, _: &mut Seat| {
+    let call = |joined: &Joined, _: &mut HandleState| {
         let pointers = [version.is_null(), round.is_null(), complete.is_null(), checkpoint.is_null(), length.is_null()];
         if pointers.contains(&true) {
             return Err(bad("version, round, complete, checkpoint or bytes is NULL".into()));
@@ -338,7 +339,7 @@ pub unsafe extern "C" fn rejoin_xgboost_load_own(
     own: *mut *const c_void,
     length: *mut usize,
 ) -> i32 {
-    let call = |joined: &Joined, _: &mut Seat| {
+    let call = |joined: &Joined, _: &mut HandleState| {
         if own.is_null() || length.is_null() {
             return Err(bad("own or bytes is NULL".into()));
         }
@@ -362,14 +363,14 @@ fn placed(bytes: Option<&[u8]>) -> (*const c_void, usize) {
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_xgboost_communicator(member: *mut RejoinXgboost, json: *mut *const c_char) -> i32 {
-    let call = |joined: &Joined, seat: &mut Seat| {
+    let call = |joined: &Joined, state: &mut HandleState| {
         if json.is_null() {
             return Err(bad("json is NULL".into()));
         }
         let arguments = joined.member.communicator_json(joined.version.wire())?;
-        seat.arguments = CString::new(arguments).unwrap_or_default(); // JSON has no zero bytes
-                                                                      // SAFETY: it points to room for a pointer.
-        unsafe { json.write(seat.arguments.as_ptr()) };
+        state.arguments = CString::new(arguments).unwrap_or_default(); // JSON has no zero bytes
+                                                                       // SAFETY: it points to room for a pointer.
+        unsafe { json.write(state.arguments.as_ptr()) };
         Ok(())
     };
     // SAFETY: as above.
@@ -389,7 +390,7 @@ pub unsafe extern "C" fn rejoin_xgboost_enter(
     complete: i32,
 ) -> i32 {
     // SAFETY: the header asks for pointers to so many bytes.
-    let call = |joined: &Joined, _: &mut Seat| unsafe {
+    let call = |joined: &Joined, _: &mut HandleState| unsafe {
         let taken = Bytes::copy_from_slice(bytes("checkpoint", checkpoint, length)?);
         let local = match own.is_null() {
             true => None,
@@ -417,7 +418,7 @@ pub unsafe extern "C" fn rejoin_xgboost_finish(
     length: usize,
 ) -> i32 {
     // SAFETY: the header asks for so many bytes.
-    let call = |joined: &Joined, _: &mut Seat| unsafe {
+    let call = |joined: &Joined, _: &mut HandleState| unsafe {
         let model = bytes("model", model, length)?;
         let result = (joined.member.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
         joined.member.finish(rounds, model, result, joined.finish)
@@ -429,7 +430,7 @@ pub unsafe extern "C" fn rejoin_xgboost_finish(
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_xgboost_failure(member: *mut RejoinXgboost) -> i32 {
-    let call = |joined: &Joined, _: &mut Seat| joined.member.failure().map_or(Ok(()), Err);
+    let call = |joined: &Joined, _: &mut HandleState| joined.member.failure().map_or(Ok(()), Err);
     // SAFETY: as `with`.
     unsafe { with(member, call) }
 }
@@ -457,11 +458,11 @@ pub unsafe extern "C" fn rejoin_xgboost_free(member: *const RejoinXgboost, numbe
 pub unsafe extern "C" fn rejoin_xgboost_abandon(member: *mut RejoinXgboost, number: i32, reason: *const c_char) -> i32 {
     // SAFETY: as `with`.
     let Some(handle) = (unsafe { member.as_ref() }) else { return status(Code::BadArgument) };
-    handle.call(|_, seat| {
+    handle.call(|_, state| {
         let known = code(number).ok_or_else(|| bad(format!("status {number} is no failure")))?;
         // SAFETY: the header asks for a text or NULL.
         let reason = unsafe { text("reason", reason) }?.unwrap_or_default();
-        handle.leave(seat, Some(Error::new(known, reason)), "this rank was abandoned");
+        handle.leave(state, Some(Error::new(known, reason)), "this rank was abandoned");
         Ok(())
     })
 }
@@ -472,8 +473,8 @@ pub unsafe extern "C" fn rejoin_xgboost_close(member: *mut RejoinXgboost) {
     if !member.is_null() {
         // SAFETY: it came from `Box::into_raw`, and is closed once.
         let handle = unsafe { Box::from_raw(member) };
-        let close = |seat: &mut Seat| {
-            handle.leave(seat, None, "it is closed");
+        let close = |state: &mut HandleState| {
+            handle.leave(state, None, "it is closed");
             Ok(OK)
         };
         handle.guarded.call(close, |_, _| {});

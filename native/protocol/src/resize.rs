@@ -48,7 +48,7 @@ pub struct Elastic {
 
 /// One rank of the present world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum Occupancy {
     /// Some incarnation has it, or a task is about to join as it.
     Taken,
     /// Some incarnation has it whose task goes for good soon, by the word of who has started it.
@@ -114,10 +114,10 @@ pub enum Decision {
 }
 
 /// Decides, of the present world in rank order.
-pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
+pub fn decide(occupancies: &[Occupancy], moment: &Moment, elastic: &Elastic) -> Decision {
     let most = elastic.most_resizes.filter(|most| moment.resizes >= *most);
-    match (decide_without_limit(seats, moment, elastic), most) {
-        (Decision::Resize { .. }, Some(_)) if seats.iter().all(Seat::is_there) => Decision::Stay,
+    match (decide_without_limit(occupancies, moment, elastic), most) {
+        (Decision::Resize { .. }, Some(_)) if occupancies.iter().all(Occupancy::is_there) => Decision::Stay,
         (Decision::Resize { reason, .. }, Some(most)) => {
             let reason = format!("{reason}; but the world has changed {}, and may not change again", times(most));
             Decision::Exhausted { reason }
@@ -126,38 +126,40 @@ pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
     }
 }
 
-fn decide_without_limit(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
-    let is_abandoned = |seat: &Seat| matches!(seat, Seat::Abandoned { .. });
-    let awaited = seats.iter().filter(|seat| !is_abandoned(seat)).count();
-    if awaited < seats.len() && awaited >= elastic.min as usize {
-        return without(seats, is_abandoned, |gone| format!("rank {gone} is gone, and no replacement is waited for"));
+fn decide_without_limit(occupancies: &[Occupancy], moment: &Moment, elastic: &Elastic) -> Decision {
+    let is_abandoned = |occupancy: &Occupancy| matches!(occupancy, Occupancy::Abandoned { .. });
+    let awaited = occupancies.iter().filter(|occupancy| !is_abandoned(occupancy)).count();
+    if awaited < occupancies.len() && awaited >= elastic.min as usize {
+        return without(occupancies, is_abandoned, |gone| {
+            format!("rank {gone} is gone, and no replacement is waited for")
+        });
     }
-    let is_over = |seat: &Seat| matches!(seat, Seat::Missing { millis, .. } if *millis >= elastic.timeout_millis);
-    let there = seats.iter().filter(|seat| seat.is_there()).count();
-    if seats.iter().any(is_over) && there >= elastic.min as usize {
+    let is_over = |occupancy: &Occupancy| matches!(occupancy, Occupancy::Missing { millis, .. } if *millis >= elastic.timeout_millis);
+    let there = occupancies.iter().filter(|occupancy| occupancy.is_there()).count();
+    if occupancies.iter().any(is_over) && there >= elastic.min as usize {
         let seconds = elastic.timeout_millis as f64 / 1000.0;
         let because = |gone: &str| format!("no replacement of rank {gone} came within {seconds} s");
-        return without(seats, |seat| !seat.is_there(), because);
+        return without(occupancies, |occupancy| !occupancy.is_there(), because);
     }
-    if there < seats.len() || !moment.is_boundary {
+    if there < occupancies.len() || !moment.is_boundary {
         return Decision::Stay;
     }
-    let staying = seats.iter().filter(|seat| **seat == Seat::Taken).count();
-    if staying < seats.len() {
+    let staying = occupancies.iter().filter(|occupancy| **occupancy == Occupancy::Taken).count();
+    if staying < occupancies.len() {
         let most = (elastic.max as usize).min(staying + moment.standing_by.len());
         let is_enough = staying > 0 && most >= elastic.min as usize;
-        return if is_enough { at_boundary(seats, &moment.standing_by, elastic) } else { Decision::Stay };
+        return if is_enough { at_boundary(occupancies, &moment.standing_by, elastic) } else { Decision::Stay };
     }
     if there as u32 >= elastic.max || !moment.may_grow(elastic) {
         return Decision::Stay;
     }
-    at_boundary(seats, &moment.standing_by, elastic)
+    at_boundary(occupancies, &moment.standing_by, elastic)
 }
 
-impl Seat {
+impl Occupancy {
     /// Whether some incarnation has it, or is about to.
     pub fn is_there(&self) -> bool {
-        matches!(self, Seat::Taken | Seat::Leaving)
+        matches!(self, Occupancy::Taken | Occupancy::Leaving)
     }
 }
 
@@ -170,33 +172,34 @@ impl Moment {
 }
 
 /// The same world without these ranks.
-fn without(seats: &[Seat], goes: impl Fn(&Seat) -> bool, because: impl Fn(&str) -> String) -> Decision {
+fn without(occupancies: &[Occupancy], goes: impl Fn(&Occupancy) -> bool, because: impl Fn(&str) -> String) -> Decision {
     let mut next = (0..).map(Rank);
-    let ranks: Vec<Option<Rank>> = seats.iter().map(|seat| if goes(seat) { None } else { next.next() }).collect();
+    let ranks: Vec<Option<Rank>> =
+        occupancies.iter().map(|occupancy| if goes(occupancy) { None } else { next.next() }).collect();
     let left = ranks.iter().flatten().count();
-    let going = (0..).map(Rank).zip(seats).filter(|(_, seat)| goes(seat));
+    let going = (0..).map(Rank).zip(occupancies).filter(|(_, occupancy)| goes(occupancy));
     let (gone, why): (Vec<Rank>, Vec<String>) = going
-        .filter_map(|(rank, seat)| match seat {
-            Seat::Missing { because, .. } | Seat::Abandoned { because } => {
+        .filter_map(|(rank, occupancy)| match occupancy {
+            Occupancy::Missing { because, .. } | Occupancy::Abandoned { because } => {
                 Some((rank, format!("rank {rank}: {because}")))
             }
-            Seat::Taken | Seat::Leaving => None,
+            Occupancy::Taken | Occupancy::Leaving => None,
         })
         .unzip();
     let reason = format!(
         "{}, so the world of {} ranks goes on as one of {left} ({})",
         because(&list(&gone)),
-        seats.len(),
+        occupancies.len(),
         why.join("; ")
     );
     Decision::Resize { ranks, joiners: Vec::new(), reason }
 }
 
 /// The same world without the ranks that leave, and with as many more as it may have.
-fn at_boundary(seats: &[Seat], standing_by: &[Candidate], elastic: &Elastic) -> Decision {
+fn at_boundary(occupancies: &[Occupancy], standing_by: &[Candidate], elastic: &Elastic) -> Decision {
     let mut next = (0..).map(Rank);
     let ranks: Vec<Option<Rank>> =
-        seats.iter().map(|seat| if *seat == Seat::Leaving { None } else { next.next() }).collect();
+        occupancies.iter().map(|occupancy| if *occupancy == Occupancy::Leaving { None } else { next.next() }).collect();
     let staying = ranks.iter().flatten().count();
     let room = (elastic.max as usize).saturating_sub(staying);
     let chosen = &standing_by[..room.min(standing_by.len())];
@@ -218,7 +221,7 @@ fn at_boundary(seats: &[Seat], standing_by: &[Candidate], elastic: &Elastic) -> 
     let reason = format!(
         "{}, so the world of {} ranks goes on as one of {}",
         why.join("; "),
-        seats.len(),
+        occupancies.len(),
         staying + joiners.len()
     );
     Decision::Resize { ranks, joiners, reason }
@@ -242,17 +245,17 @@ mod tests {
         Moment { is_boundary: false, resizes: 0, since_resize: None, standing_by: Vec::new() }
     }
 
-    fn seats(missing: &[Option<u64>]) -> Vec<Seat> {
-        let seat = |missing: &Option<u64>| match missing {
-            None => Seat::Taken,
-            Some(millis) => Seat::Missing { millis: *millis, because: "its process is gone".into() },
+    fn occupancies(missing: &[Option<u64>]) -> Vec<Occupancy> {
+        let occupancy = |missing: &Option<u64>| match missing {
+            None => Occupancy::Taken,
+            Some(millis) => Occupancy::Missing { millis: *millis, because: "its process is gone".into() },
         };
-        missing.iter().map(seat).collect()
+        missing.iter().map(occupancy).collect()
     }
 
     /// `None` is a rank that is there, otherwise for how long it has been missing.
     fn shrunk(missing: &[Option<u64>]) -> Option<Vec<Option<u32>>> {
-        match decide(&seats(missing), &calm(), &ELASTIC) {
+        match decide(&occupancies(missing), &calm(), &ELASTIC) {
             Decision::Stay | Decision::Exhausted { .. } => None,
             Decision::Resize { ranks, joiners, .. } => {
                 assert_eq!(joiners, []);
@@ -263,7 +266,7 @@ mod tests {
 
     /// The tasks that come into a world of so many.
     fn joiners(world: usize, moment: &Moment) -> Vec<u32> {
-        match decide(&vec![Seat::Taken; world], moment, &ELASTIC) {
+        match decide(&vec![Occupancy::Taken; world], moment, &ELASTIC) {
             Decision::Stay | Decision::Exhausted { .. } => Vec::new(),
             Decision::Resize { ranks, joiners, .. } => {
                 assert_eq!(ranks, (0..world as u32).map(|rank| Some(Rank(rank))).collect::<Vec<_>>());
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_decision_says_who_was_missing_and_why() {
-        let Decision::Resize { reason, .. } = decide(&seats(&[None, Some(1500), None]), &calm(), &ELASTIC) else {
+        let Decision::Resize { reason, .. } = decide(&occupancies(&[None, Some(1500), None]), &calm(), &ELASTIC) else {
             panic!("it stays")
         };
         assert_eq!(
@@ -323,8 +326,8 @@ mod tests {
     }
 
     /// Of three ranks the second leaves.
-    fn one_leaves() -> Vec<Seat> {
-        vec![Seat::Taken, Seat::Leaving, Seat::Taken]
+    fn one_leaves() -> Vec<Occupancy> {
+        vec![Occupancy::Taken, Occupancy::Leaving, Occupancy::Taken]
     }
 
     #[test]
@@ -350,10 +353,10 @@ mod tests {
 
     #[test]
     fn ranks_do_not_leave_a_world_that_would_be_too_small_or_have_none_that_was_there_before() {
-        let two = [Seat::Leaving, Seat::Taken];
+        let two = [Occupancy::Leaving, Occupancy::Taken];
         assert_eq!(decide(&two, &boundary(&[]), &ELASTIC), Decision::Stay);
         assert!(matches!(decide(&two, &boundary(&[(7, "a")]), &ELASTIC), Decision::Resize { .. }));
-        let all = [Seat::Leaving, Seat::Leaving];
+        let all = [Occupancy::Leaving, Occupancy::Leaving];
         assert_eq!(decide(&all, &boundary(&[(7, "a"), (8, "a")]), &ELASTIC), Decision::Stay);
     }
 
@@ -365,8 +368,8 @@ mod tests {
 
     #[test]
     fn a_rank_that_leaves_counts_as_there_when_another_one_is_missing() {
-        let missing = Seat::Missing { millis: 1000, because: "its process is gone".into() };
-        let all = [Seat::Taken, Seat::Leaving, missing];
+        let missing = Occupancy::Missing { millis: 1000, because: "its process is gone".into() };
+        let all = [Occupancy::Taken, Occupancy::Leaving, missing];
         let Decision::Resize { ranks, .. } = decide(&all, &calm(), &ELASTIC) else { panic!("it stays") };
         assert_eq!(ranks, [Some(Rank(0)), Some(Rank(1)), None]);
     }
@@ -397,18 +400,18 @@ mod tests {
         assert_eq!(joiners(2, &moment), [3, 4]);
         moment.standing_by[0].millis = 0;
         let at_once = Elastic { interval_millis: 0, ..ELASTIC };
-        assert!(matches!(decide(&[Seat::Taken], &moment, &at_once), Decision::Resize { .. }));
+        assert!(matches!(decide(&[Occupancy::Taken], &moment, &at_once), Decision::Resize { .. }));
     }
 
     #[test]
     fn a_world_in_which_a_rank_is_missing_does_not_grow() {
-        assert_eq!(decide(&seats(&[None, Some(10), None]), &boundary(&[(3, "a")]), &ELASTIC), Decision::Stay);
+        assert_eq!(decide(&occupancies(&[None, Some(10), None]), &boundary(&[(3, "a")]), &ELASTIC), Decision::Stay);
     }
 
     #[test]
     fn a_new_rank_whose_task_is_gone_is_not_waited_for_and_no_other_goes_with_it() {
-        let gone = Seat::Abandoned { because: "its process is gone".into() };
-        let all = [seats(&[None, Some(10)]), vec![gone, Seat::Taken]].concat();
+        let gone = Occupancy::Abandoned { because: "its process is gone".into() };
+        let all = [occupancies(&[None, Some(10)]), vec![gone, Occupancy::Taken]].concat();
         let Decision::Resize { ranks, joiners, reason } = decide(&all, &boundary(&[(3, "a")]), &ELASTIC) else {
             panic!("it stays")
         };
@@ -421,27 +424,28 @@ mod tests {
     fn a_world_that_has_changed_as_often_as_it_may_ends_if_it_has_to_shrink_and_does_not_grow() {
         let limited = Elastic { most_resizes: Some(2), ..ELASTIC };
         let after = |resizes, moment: Moment| Moment { resizes, ..moment };
-        let missing = seats(&[None, Some(1000), None]);
+        let missing = occupancies(&[None, Some(1000), None]);
         assert!(matches!(decide(&missing, &after(1, calm()), &limited), Decision::Resize { .. }));
         let Decision::Exhausted { reason } = decide(&missing, &after(2, calm()), &limited) else {
             panic!("it goes on")
         };
         assert!(reason.ends_with("the world has changed 2 times, and may not change again"), "{reason}");
-        let whole = seats(&[None, None]);
+        let whole = occupancies(&[None, None]);
         assert!(matches!(decide(&whole, &after(1, boundary(&[(3, "a")])), &limited), Decision::Resize { .. }));
         assert_eq!(decide(&whole, &after(2, boundary(&[(3, "a")])), &limited), Decision::Stay);
     }
 
     #[test]
     fn a_world_does_not_go_below_its_minimum_for_a_slot_that_is_gone() {
-        let gone = Seat::Abandoned { because: "its slot is gone".into() };
-        let all = [seats(&[None]), vec![gone]].concat();
+        let gone = Occupancy::Abandoned { because: "its slot is gone".into() };
+        let all = [occupancies(&[None]), vec![gone]].concat();
         assert_eq!(decide(&all, &boundary(&[(3, "a")]), &ELASTIC), Decision::Stay);
     }
 
     #[test]
     fn a_decision_says_which_tasks_come() {
-        let Decision::Resize { reason, .. } = decide(&seats(&[None, None]), &boundary(&[(7, "a"), (3, "a")]), &ELASTIC)
+        let Decision::Resize { reason, .. } =
+            decide(&occupancies(&[None, None]), &boundary(&[(7, "a"), (3, "a")]), &ELASTIC)
         else {
             panic!("it stays")
         };

@@ -38,10 +38,10 @@ impl<W: Atomic<u64>> Parker<W> {
 
     /// The thread has nothing to do: it sleeps, unless something `is_due`, which looks at the count.
     /// Only one thread calls this.
-    pub fn sleep(&self, is_due: impl FnOnce() -> bool, nap: impl FnOnce()) {
+    pub fn sleep(&self, is_due: impl FnOnce() -> bool, pause: impl FnOnce()) {
         self.asleep.swap(1, AcqRel);
         if !is_due() {
-            nap();
+            pause();
         }
         self.asleep.swap(0, AcqRel);
     }

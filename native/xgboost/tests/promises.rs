@@ -365,8 +365,10 @@ fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_o
     let crowd = given.each_ref().map(|arguments| Knocking::at(&argument(arguments, "dmlc_tracker_port")));
     refusal(&world, "doesn't come from this process");
     // Connecting and the end, while they knock.
-    let workers = given.map(|arguments| std::thread::spawn(move || Worker::init(arguments, VARIANT).unwrap()));
-    workers.into_iter().for_each(|worker| worker.join().unwrap().shutdown().unwrap());
+    within("two workers that connect beside a crowd, and end", move || {
+        let workers = given.map(|arguments| std::thread::spawn(move || Worker::init(arguments, VARIANT).unwrap()));
+        workers.into_iter().for_each(|worker| worker.join().unwrap().shutdown().unwrap());
+    });
     drop(crowd);
     let refusals = world.agents[0].notes.all();
     let is_refusal = |report: &&Told| matches!(report, Told::Event(Event::StrangerRefused { .. }));

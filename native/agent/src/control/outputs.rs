@@ -66,7 +66,7 @@ impl Control {
             Command::Durable(checkpoint) => self.handle(Some(HostInput::Durable(checkpoint))),
             Command::HandedOver(checkpoint) => self.handle(Some(HostInput::HandedOver(checkpoint))),
             Command::Event(event) => self.handle(Some(HostInput::Event(event))),
-            Command::Strike(rule) => self.inject(rule),
+            Command::Inject(rule) => self.inject(rule),
             Command::Close => self.over = Some("closed by its owner".into()),
         }
     }

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Durable(Checkpoint),
     HandedOver(Checkpoint),
     Event(Event),
-    Strike(FaultRule),
+    Inject(FaultRule),
     Close,
 }
 
@@ -351,7 +351,7 @@ impl AgentReports for Reports {
     fn inject(&self, rule: FaultRule) -> bool {
         let is_first = self.0.fires(rule.id);
         if is_first {
-            self.0.command(Command::Strike(rule));
+            self.0.command(Command::Inject(rule));
         }
         is_first
     }

@@ -7,7 +7,7 @@ mod writer;
 
 pub use folder::{Folder, LocalFolder};
 
-pub(crate) use writer::{Writer, PATIENCE};
+pub(crate) use writer::{Writer, WRITE_TIMEOUT};
 
 use bytes::Bytes;
 use rejoin_protocol::error::Error;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const KEPT: usize = 2;
 
 /// How long a rank waits for a write that is under way: a file system that hangs must not hang the training.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Writes one checkpoint after the other. Dropping it ends its thread once all are written.
 pub(crate) struct Writer {
@@ -70,19 +70,19 @@ impl Writer {
     /// otherwise fill the memory.
     ///
     /// # Errors
-    /// `TimedOut` when they take longer than [`PATIENCE`]: it isn't written, nor are those that
+    /// `TimedOut` when they take longer than [`WRITE_TIMEOUT`]: it isn't written, nor are those that
     /// follow before one of them is through, and none of these waits again.
     pub(crate) fn write(&self, member: MemberId, kept: Kept, world: u32) -> Result<(), Error> {
         let checkpoint = kept.checkpoint();
         let has_two = checkpoint.has_own || checkpoint.owner.is_some();
         let own = if has_two { 2 } else { 1 };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WRITE_TIMEOUT;
         let (under_way, changed) = &*self.under_way;
         let mut under_way = under_way.lock();
         while under_way.count >= own {
             if under_way.is_stuck || changed.wait_until(&mut under_way, deadline).timed_out() {
                 under_way.is_stuck = true;
-                let seconds = PATIENCE.as_secs();
+                let seconds = WRITE_TIMEOUT.as_secs();
                 let text = format!("the write of the one before it has taken longer than {seconds} s");
                 return Err(Error::new(Code::TimedOut, text));
             }

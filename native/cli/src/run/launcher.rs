@@ -152,27 +152,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             "--own-copies {copies} is more than the {others} others that each rank has: each of them holds one"
         ));
     }
-    let mut environment = place;
-    if let Some(DurablePlace { folder, every, identity }) = durable {
-        environment.push((launched::DURABLE, folder.to_string_lossy().into_owned()));
-        environment.push((launched::DURABLE_EVERY, every.to_string()));
-        environment.push((launched::DURABLE_IDENTITY, identity.to_string()));
-    } else {
-        // Not what the launcher was given itself.
-        environment.push((launched::DURABLE, String::new()));
-    }
-    environment.extend([
-        (launched::ELASTIC, u8::from(is_elastic).to_string()),
-        (launched::DETAILS, u8::from(options.wants_details()).to_string()),
-        (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
-        (launched::LOG_MEMORY, options.log_memory.to_string()),
-        (launched::LOG_DISK, options.log_disk.to_string()),
-        (launched::SPILL, spill),
-        (launched::OWN_COPIES, options.own_copies.to_string()),
-        (launched::CALLS, u8::from(options.calls).to_string()),
-        (launched::LOG, options.log.clone()),
-        (launched::INJECTED, reported_where.unwrap_or_default()),
-    ]);
+    let mut environment = settings(options, is_elastic, durable, place);
+    environment.extend([(launched::SPILL, spill), (launched::INJECTED, reported_where.unwrap_or_default())]);
     let is_plain = options.order().is_some();
     let command = options.command.clone();
     let template = Template { command, world, environment, secret: descriptor, sink, is_plain, ssh };
@@ -206,6 +187,35 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ending: None,
     };
     Ok(run.drive(&receiver))
+}
+
+/// What the launcher sets in its ranks' environment for all of them alike, beside the place where the tracker is.
+fn settings(
+    options: &Options,
+    is_elastic: bool,
+    durable: Option<DurablePlace>,
+    place: Vec<(&'static str, String)>,
+) -> Vec<(&'static str, String)> {
+    let mut environment = place;
+    if let Some(DurablePlace { folder, every, identity }) = durable {
+        environment.push((launched::DURABLE, folder.to_string_lossy().into_owned()));
+        environment.push((launched::DURABLE_EVERY, every.to_string()));
+        environment.push((launched::DURABLE_IDENTITY, identity.to_string()));
+    } else {
+        // Not what the launcher was given itself.
+        environment.push((launched::DURABLE, String::new()));
+    }
+    environment.extend([
+        (launched::ELASTIC, u8::from(is_elastic).to_string()),
+        (launched::DETAILS, u8::from(options.wants_details()).to_string()),
+        (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
+        (launched::LOG_MEMORY, options.log_memory.to_string()),
+        (launched::LOG_DISK, options.log_disk.to_string()),
+        (launched::OWN_COPIES, options.own_copies.to_string()),
+        (launched::CALLS, u8::from(options.calls).to_string()),
+        (launched::LOG, options.log.clone()),
+    ]);
+    environment
 }
 
 impl Run<'_> {

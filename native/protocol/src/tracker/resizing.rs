@@ -10,7 +10,7 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{AgentId, Attempt, Incarnation, MemberId, Millis, Rank, Task, Version};
 use crate::message::{RankGiven, TrackerMessage};
-use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Seat};
+use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Occupancy};
 use crate::spares::Giving;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -33,7 +33,7 @@ impl Tracker {
         if self.over.is_some() || self.takeover.is_some() || !self.planned.has_been || has_ended {
             return false;
         }
-        let (ranks, joiners, reason) = match decide(&self.seats(), &self.moment(entered), &elastic) {
+        let (ranks, joiners, reason) = match decide(&self.occupancies(), &self.moment(entered), &elastic) {
             Decision::Stay => return false,
             Decision::Resize { ranks, joiners, reason } => (ranks, joiners, reason),
             Decision::Exhausted { reason } => {
@@ -42,7 +42,7 @@ impl Tracker {
                 return true;
             }
         };
-        let is_whole = self.seats().iter().all(Seat::is_there);
+        let is_whole = self.occupancies().iter().all(Occupancy::is_there);
         match self.has_local_state() {
             // It goes on as it is.
             true if is_whole => return false,
@@ -63,7 +63,7 @@ impl Tracker {
         let Some(elastic) = self.config.elastic else { return false };
         let is_going_on = self.over.is_none() && self.takeover.is_none() && self.planned.has_been;
         let at_once = Elastic { timeout_millis: 0, ..elastic };
-        is_going_on && decide(&self.seats(), &self.moment(None), &at_once) != Decision::Stay
+        is_going_on && decide(&self.occupancies(), &self.moment(None), &at_once) != Decision::Stay
     }
 
     /// When a replacement will have been waited for long enough, if that is still to come.
@@ -98,7 +98,7 @@ impl Tracker {
         }
     }
 
-    fn seats(&self) -> Vec<Seat> {
+    fn occupancies(&self) -> Vec<Occupancy> {
         // How far the others are is known: what the dead had entered doesn't count, and what those have does.
         let have_answered = self.changed.is_none() && self.planned.missing_reports.is_empty()
             || self.planned.all_begin_again && self.nobody_started();
@@ -106,20 +106,20 @@ impl Tracker {
         let leaves: BTreeMap<Rank, bool> =
             self.standings.tasks.values().filter_map(|one| Some((one.given?.rank, one.leaves))).collect();
         let all = (0..).map(Rank).zip(&self.slots);
-        let seats = all.map(|(rank, slot)| match slot.state {
+        let occupancies = all.map(|(rank, slot)| match slot.state {
             RankSlotState::Vacant if !leaves.contains_key(&rank) => {
                 let because = slot.last_seen.clone();
                 match slot.is_unawaited && (have_answered || !slot.was_here) {
-                    true => Seat::Abandoned { because },
-                    false => Seat::Missing { millis: self.now.since(slot.waits_since), because },
+                    true => Occupancy::Abandoned { because },
+                    false => Occupancy::Missing { millis: self.now.since(slot.waits_since), because },
                 }
             }
             _ => match leaves.get(&rank) {
-                Some(true) => Seat::Leaving,
-                _ => Seat::Taken,
+                Some(true) => Occupancy::Leaving,
+                _ => Occupancy::Taken,
             },
         });
-        seats.collect()
+        occupancies.collect()
     }
 
     /// Ranks have each for itself what only the tracker keeps, and a world of other ranks can't go on with.
@@ -130,7 +130,7 @@ impl Tracker {
     fn change_world(&mut self, ranks: &[Option<Rank>], joiners: &[Task], reason: &str) {
         let left = ranks.iter().flatten().count() as u32;
         let world = left + joiners.len() as u32;
-        let seats = self.seats();
+        let occupancies = self.occupancies();
         // No incarnation has this number: so one of the old world is older than what a view of the new one names, also
         // where its rank has not joined yet.
         let newest = self.slots.iter().filter_map(|slot| slot.incarnation).max();
@@ -170,11 +170,11 @@ impl Tracker {
         self.former.resized(self.chain.lineage(), ranks);
         let now = self.now;
         let former = core::mem::take(&mut self.slots);
-        let staying = former.into_iter().zip(seats).zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
+        let staying = former.into_iter().zip(occupancies).zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
         self.slots = staying
-            .map(|(slot, seat)| match seat {
+            .map(|(slot, occupancy)| match occupancy {
                 // It is waited for as long as before.
-                Seat::Missing { .. } => RankSlot {
+                Occupancy::Missing { .. } => RankSlot {
                     incarnation: newest,
                     deaths: slot.deaths,
                     cost: slot.cost,
@@ -260,7 +260,7 @@ impl Tracker {
     /// What an elastic job lacks, for the error of one that waited for it.
     pub(super) fn too_few(&self) -> String {
         let Some(Elastic { min, .. }) = self.config.elastic else { return String::new() };
-        let there = self.seats().iter().filter(|seat| seat.is_there()).count();
+        let there = self.occupancies().iter().filter(|occupancy| occupancy.is_there()).count();
         format!("Its world doesn't go below {min} ranks, and {there} were there. ")
     }
 

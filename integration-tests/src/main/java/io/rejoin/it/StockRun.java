@@ -41,7 +41,7 @@ public final class StockRun {
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
   private final Map<Integer, ProcessHandle> processOfRank = new HashMap<>();
   private String application = "";
-  private Predicate<ProcessHandle> strike = ProcessHandle::destroyForcibly;
+  private Predicate<ProcessHandle> inject = ProcessHandle::destroyForcibly;
   private String disturbed = "disturbed";
 
   /** {@code limit}: for one training; {@code narration}: gets what happens as sentences. */
@@ -61,8 +61,8 @@ public final class StockRun {
   }
 
   /** What is done to an executor's process instead of SIGKILL; false when it is gone. */
-  public StockRun strike(Predicate<ProcessHandle> how) {
-    strike = how;
+  public StockRun inject(Predicate<ProcessHandle> how) {
+    inject = how;
     return this;
   }
 
@@ -234,9 +234,9 @@ public final class StockRun {
         return;
       }
       ProcessHandle process = processOfRank.get(left.get(0).rank());
-      if (process != null && strike.test(process)) {
+      if (process != null && inject.test(process)) {
         String order = left.remove(0) + ", as soon as it is reported";
-        narration.accept("it strikes process " + process.pid() + ": " + order);
+        narration.accept("it hits process " + process.pid() + ": " + order);
       }
     }
   }

@@ -7,9 +7,9 @@ import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * The undisturbed training of a recipe: what a fault must not change, and where faults can strike.
- * Early stopping ends some before the rounds that were asked for, and a recipe sends more or less
- * in a round than another.
+ * The undisturbed training of a recipe: what a fault must not change, and where faults can be
+ * injected. Early stopping ends some before the rounds that were asked for, and a recipe sends more
+ * or less in a round than another.
  *
  * @param digest of the model
  * @param rounds that were trained

@@ -12,12 +12,12 @@ final class Fault {
     this.rank = rank;
   }
 
-  /** Strikes this rank's first incarnation, unless another one is named. */
+  /** Hits this rank's first incarnation, unless another one is named. */
   static Fault of(int rank) {
     return new Fault(rank);
   }
 
-  /** Strikes this start of the rank: 1 is its first restart. */
+  /** Hits this start of the rank: 1 is its first restart. */
   Fault incarnation(int which) {
     incarnation = which;
     return this;

@@ -46,7 +46,7 @@ final class GangAdmission {
     int spares = (int) settings.number(SparkSettings.SPARES);
     int tasks = bounds.workers() + spares;
     int least = bounds.min() + spares;
-    long patience = Math.min(bounds.timeoutMillis(), settings.number(SparkSettings.SLOTS_TIMEOUT));
+    long longest = Math.min(bounds.timeoutMillis(), settings.number(SparkSettings.SLOTS_TIMEOUT));
     Object ticket = new Object();
     long queued = System.nanoTime();
     long since = queued;
@@ -61,9 +61,9 @@ final class GangAdmission {
         if (queue.peek() == ticket) {
           firstSince = firstSince < 0 ? millisSince(queued) : firstSince;
           // In local mode no slots come.
-          boolean wasPatient =
-              millisSince(queued) - firstSince >= patience || (context.isLocal() && slots < tasks);
-          if (free == tasks || (free >= least && wasPatient)) {
+          boolean waitedLongest =
+              millisSince(queued) - firstSince >= longest || (context.isLocal() && slots < tasks);
+          if (free == tasks || (free >= least && waitedLongest)) {
             return admitted(context, bounds, free, spares);
           }
         }

@@ -27,6 +27,7 @@ final class XgboostThread extends GangThread {
   private final RankRows rows;
   private final SettingValues settings;
   private final Subtask<XgboostOperator> subtask;
+  private final XgboostMetrics metrics;
   private RowFingerprint fingerprint;
   private TrainingResult result;
 
@@ -42,6 +43,7 @@ final class XgboostThread extends GangThread {
     this.rows = rows;
     this.settings = settings;
     this.subtask = subtask;
+    this.metrics = new XgboostMetrics(subtask.metrics());
   }
 
   @Override
@@ -52,6 +54,7 @@ final class XgboostThread extends GangThread {
   @Override
   void work() throws Exception {
     fingerprint = rows.arrange(subtask.rank(), inOrder);
+    metrics.hasRows(fingerprint.rows());
     LOG.info("{}: has all its rows: {}", this, fingerprint);
     // That all is trained is the coordinator's to say: when it has the result, ranks may end.
     End end =
@@ -99,6 +102,7 @@ final class XgboostThread extends GangThread {
     }
 
     void at(int round) {
+      metrics.at(round);
       if (reported) {
         return;
       }
@@ -116,13 +120,13 @@ final class XgboostThread extends GangThread {
   }
 
   private void emit(TrainingResult trained) {
-    Map<String, float[]> metrics = new TreeMap<>();
+    Map<String, float[]> scores = new TreeMap<>();
     trained
         .metrics()
-        .forEach((name, scores) -> metrics.put(name, Arrays.copyOf(scores, trained.rounds())));
+        .forEach((name, all) -> scores.put(name, Arrays.copyOf(all, trained.rounds())));
     LOG.info("{}: all is trained, {} rounds", this, trained.rounds());
     subtask
         .operator()
-        .emit(new XgboostModel(subtask.job(), trained.rounds(), metrics, trained.model()));
+        .emit(new XgboostModel(subtask.job(), trained.rounds(), scores, trained.model()));
   }
 }

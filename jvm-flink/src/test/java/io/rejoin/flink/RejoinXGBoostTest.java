@@ -128,6 +128,19 @@ class RejoinXGBoostTest {
   }
 
   @Test
+  void rows_and_rounds_of_each_rank_are_in_flinks_metrics() throws Exception {
+    List<String> reporter = new ArrayList<>();
+    SeenMetrics.settings().forEach((name, value) -> reporter.addAll(List.of(name, value)));
+    train(
+        training(LOGISTIC),
+        rows(environment(RuntimeExecutionMode.STREAMING, reporter.toArray(new String[0]))));
+    assertEquals(Collections.nCopies(WORLD, (long) ROWS), SeenMetrics.of("rows"));
+    assertEquals(Collections.nCopies(WORLD, (long) ROUNDS), SeenMetrics.of("round"));
+    List<Long> starts = SeenMetrics.of("startMillis");
+    assertTrue(starts.size() == WORLD && starts.stream().allMatch(millis -> millis >= 0));
+  }
+
+  @Test
   void a_classifier_is_the_one_that_is_trained_without_flink() throws Exception {
     XgboostModel model = train(training(LOGISTIC));
     assertSame(new LoopTraining(LOGISTIC, ROUNDS).train(ranks(null)), model);

@@ -81,7 +81,16 @@ suite() {
   step "clusters: $name on $set"
   local logs="-Dlog4j2.configurationFile=rejoin-it-log4j2.properties"
   logs="$logs -Drejoin.it.log=$PWD/$reports/$name-$set-framework.log"
-  JAVA_OPTIONS="${JAVA_OPTIONS:-} $logs" \
+  # No optimising compiler, which wouldn't pay in JVMs that live for minutes; and where there is an
+  # archive of the set's classes, half of each JVM's start is saved.
+  local quick="-XX:TieredStopAtLevel=1" archive=$PWD/build/classes-$set.jsa
+  if [ "${ARCHIVE:-}" = "$set" ]; then
+    rm -f "$archive"
+    quick="$quick -XX:ArchiveClassesAtExit=$archive -Xlog:cds=off"
+  elif [ -e "$archive" ]; then
+    quick="$quick -XX:SharedArchiveFile=$archive -Xlog:cds=off -Xlog:class+path=off -Drejoin.it.archive=$archive"
+  fi
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} $logs $quick" \
     integration-tests/run.sh "$set" org.junit.platform.console.ConsoleLauncher execute "${selects[@]}" \
     --details tree --disable-ansi-colors --disable-banner --fail-if-no-tests \
     --reports-dir "$reports/$name-$set" 2>&1 | tee "$reports/$name-$set.log" | grep --line-buffered '^\[long\]'
@@ -135,9 +144,15 @@ if [ "$long" = long ]; then
   rustup target add aarch64-unknown-linux-gnu >"$reports/aarch64.log" 2>&1 || failed=1
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" -Pmachines=x86_64,aarch64 publishToMavenLocal \
     :jvm-core:test >"$reports/published.log" 2>&1 || failed=1
-  suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
+  more="${JAVA_OPTIONS:-} -Drejoin.it.long=true"
+  JAVA_OPTIONS="$more" suite spark35-xgb340 distribution SparkDistributionIT YarnIT DurableIT CopiesIT
+  JAVA_OPTIONS="$more" suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
   suite spark41-xgb311 secret SecretIT AddressesIT SparkSettingsIT
   suite spark41-xgb311 inputs BreadthIT BadSurroundingsIT LocalModeIT
+  suite pypi41-xgb311 faults SparesIT LostInputIT SignsOfLifeIT GangIT FencedIT NetworkCutIT
+  suite spark35-xgb340 network NetworkCutIT
+  suite spark35-xgb320 stock StockModelsIT
+  suite spark41-xgb311 stock StockModelsIT
   suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT
   for set in spark35-xgb340 spark41-xgb311; do
@@ -162,17 +177,20 @@ else
   # Mostly downloads; SparkDistributionIT and FlinkDistributionIT need what it builds.
   scripts/examples.sh >"$reports/examples.log" 2>&1 &
   examples=$!
-  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT EarlyStartIT CopiesIT \
-    SparesIT FencedIT DurableIT SpotNoticeIT ElasticSparkIT
-  suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
+  fetched
+  # On the jars of a whole distribution; on those from Maven the main faults, below. The first one's
+  # classes are archived for those that follow.
+  ARCHIVE=pypi35-xgb340 suite pypi35-xgb340 local LocalModeIT
+  suite pypi35-xgb340 faults FaultsIT PairsIT OneProcessIT EndingsIT LostInputIT EarlyStartIT CopiesIT SparesIT \
+    FencedIT DurableIT SpotNoticeIT ElasticSparkIT
+  suite pypi35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT AddressesIT AttackedIT StockModelsIT
   step "published modules, and examples/ built from them by Maven"
   wait "$examples" || failed=1
   cat "$reports/examples.log"
   scripts/test-python.sh published.test_modules >"$reports/pymodules.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pymodules.log"
-  fetched
-  suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT SuperviseIT
+  suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"
   scripts/test-python.sh spark.test_run spark.test_secret spark.test_estimator.TheSameModel \
     >"$reports/pyspark.log" 2>&1 || failed=1
@@ -180,8 +198,8 @@ else
   hooked=spark.test_estimator.TheSameModel.test_a_python_worker_that_is_killed_after_a_checkpoint_rejoins
   SPARK_SET=spark41 scripts/test-python.sh "$hooked" >"$reports/pyspark41.log" 2>&1 || failed=1
   grep -hE '^(FAIL|ERROR):|^expected' "$reports/pyspark.log" "$reports/pyspark41.log"
-  suite spark35-xgb320 main MainFaultsIT StockModelsIT
-  suite spark41-xgb311 main MainFaultsIT StockModelsIT ScalaIT LocalClusterIT
+  suite spark35-xgb320 main MainFaultsIT
+  suite spark41-xgb311 main MainFaultsIT ScalaIT
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
     flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT

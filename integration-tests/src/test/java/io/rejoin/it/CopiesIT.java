@@ -27,6 +27,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.util.LongAccumulator;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What Spark does for the stored rows when it loses an executor: the ranks wait meanwhile. */
@@ -70,6 +71,7 @@ class CopiesIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void move_when_an_executor_is_told_of_its_end_and_no_row_is_computed_again() throws Exception {
     SparkSession spark =
         Sessions.of(

@@ -20,6 +20,7 @@ import java.util.stream.Stream;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The driver dies, and the application is submitted again. */
@@ -96,6 +97,7 @@ class DurableIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void the_folder_holds_the_two_newest_checkpoints_and_never_more_than_one_beside_them()
       throws Exception {
     Sessions.free();

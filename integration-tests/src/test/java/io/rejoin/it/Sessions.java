@@ -39,7 +39,9 @@ final class Sessions {
    * costs: no optimising compiler, which would never pay.
    */
   private static final String SHORT_LIVED =
-      System.getProperty("rejoin.it.executor", "-XX:TieredStopAtLevel=1");
+      System.getProperty("rejoin.it.executor", "-XX:TieredStopAtLevel=1")
+          + " "
+          + String.join(" ", JavaProcess.QUICK);
 
   private static StandaloneCluster cluster;
   private static SparkSession session;

@@ -19,6 +19,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /**
  * What a user types, on a distribution as it is unpacked, with our jars by {@code --jars} or {@code
@@ -84,6 +85,7 @@ class SparkDistributionIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   @DisplayName("spark-submit gets our modules from a Maven repository by --packages")
   void spark_submit_takes_packages() throws Exception {
     Path repository = Path.of("build/m2").toAbsolutePath();
@@ -103,6 +105,7 @@ class SparkDistributionIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   @DisplayName("spark-shell trains through a kill, and the models are the same")
   void spark_shell_survives_a_kill() throws Exception {
     String script = SCRIPT.replace("FILE", "" + Randhie.file());

@@ -16,6 +16,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** Spark on YARN, in short; {@link YarnLongIT} has the rest. */
 @DisplayName("on YARN")
@@ -35,6 +36,7 @@ class YarnIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   @DisplayName("in client mode a killed container comes back, and nobody sees the secret")
   void in_client_mode() throws Exception {
     aContainerIsKilled("client");

@@ -22,9 +22,9 @@ const LONGEST: u64 = 1 << 20;
 pub struct JoinFile {
     /// The job's name.
     pub name: String,
-    /// The job.
+    /// By which the tracker knows who belongs to it.
     pub job: JobId,
-    /// Its secret.
+    /// What processes prove that they belong to the job with, or the file that has it.
     pub secret: JobSecret,
     /// Number of ranks.
     pub world: u32,

@@ -62,7 +62,7 @@ pub trait ResultPlane: DataPlane {
     /// holds of them, and what it has heard of other ranks' inputs. Called right before
     /// [`DataPlane::hold`].
     fn pause(&self, member: MemberId, generation: Generation) -> (Vec<Extent>, Vec<ObservedInput>);
-    /// The plan.
+    /// The view's plan came: what this incarnation lacks is fetched, and then it goes on.
     fn plan(&self, member: MemberId, plan: collective::RankPlan);
     /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many
     /// as are held, from the first on.
@@ -82,7 +82,7 @@ pub trait ResultPlane: DataPlane {
 /// any, ranks only meet and take checkpoints.
 #[derive(Clone, Default)]
 pub struct Planes {
-    /// Collectives.
+    /// Rejoin's own collectives: those of communicators, and XGBoost's where they are hooked.
     pub collectives: Option<Arc<dyn ResultPlane>>,
     /// The channels of XGBoost's bridge.
     pub channels: Option<Arc<dyn DataPlane>>,

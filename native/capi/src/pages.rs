@@ -74,7 +74,7 @@ pub struct RejoinPageView {
     pub data: *const c_void,
     /// Its length.
     pub bytes: usize,
-    /// Its SHA-256.
+    /// Of the whole page, as 64 hexadecimal digits.
     pub sha256: *const c_char,
 }
 

@@ -13,7 +13,7 @@ const OF_LAUNCHERS: [&str; 5] = ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RA
 pub enum Ranks {
     /// So many, from 0 on.
     Count(u32),
-    /// These.
+    /// Those that are listed.
     These(BTreeSet<u32>),
 }
 

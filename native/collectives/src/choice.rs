@@ -35,16 +35,16 @@ pub struct ChoiceRow<A> {
 pub struct Choice {
     /// Where the figures behind these tables were taken.
     pub measured: &'static str,
-    /// Allreduce.
+    /// By bytes of input and number of ranks, where each rank may fold each element.
     pub allreduce: Table<Allreduce>,
     /// Allreduce with a custom reducer: algorithms that fold each element at one rank only.
     pub allreduce_once: Table<Allreduce>,
     /// From so many bytes of input on, an allreduce that would go directly goes by hosts, where several ranks share one
     /// ([`crate::schedules::allreduce_by_hosts`]).
     pub by_hosts_from: usize,
-    /// Broadcast.
+    /// By bytes of the root's value and number of ranks.
     pub broadcast: Table<Broadcast>,
-    /// Allgather.
+    /// By bytes of all parts together and number of ranks.
     pub allgather: Table<Allgather>,
     /// Barrier (bytes are 0).
     pub barrier: Table<Barrier>,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 /// The rank that a schedule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorldRank {
-    /// This rank.
+    /// The number of the rank whose part this is, from 0.
     pub rank: usize,
     /// How many ranks there are.
     pub world: usize,

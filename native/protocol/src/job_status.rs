@@ -34,7 +34,7 @@ pub const RANKS_IN_A_MESSAGE: usize = 128;
 /// One rank at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankNow {
-    /// The rank.
+    /// Its number in the present world.
     pub rank: Rank,
     /// Which start of the rank is there, or was there last, counted from 0.
     pub incarnation: Option<Incarnation>,

@@ -113,7 +113,7 @@ pub enum LauncherNews {
     },
     /// This rank is sent back to an older version: if its process ends now, that is no death.
     SentBack {
-        /** The rank. */
+        /** Which. */
         rank: Rank,
     },
     /// The job is over.
@@ -122,7 +122,7 @@ pub enum LauncherNews {
     TakenOver {
         /** The name of its host. */
         host: String,
-        /** The ranks. */
+        /** Which, of those that this launcher had. */
         ranks: Vec<Rank>,
     },
     /// Answers [`LauncherMessage::Sync`].

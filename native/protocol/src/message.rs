@@ -104,7 +104,7 @@ pub struct Standing {
 /// A rank that was given to a task that stood by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RankGiven {
-    /// The rank.
+    /// As which the task joins.
     pub rank: Rank,
     /// The try of that rank as which the task joins: greater than all before it, whichever task had the rank.
     pub attempt: Attempt,

@@ -27,7 +27,7 @@ pub struct OpenRank {
 /// A decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Giving {
-    /// The rank.
+    /// An open one.
     pub rank: Rank,
     /// The task that gets it.
     pub task: Task,

@@ -37,7 +37,7 @@ pub(crate) struct Waiting {
 /// Whether a fault rule holds the rank's bytes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// No.
+    /// They flow.
     No,
     /// The process is about to be killed.
     ForGood,

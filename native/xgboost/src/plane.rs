@@ -29,7 +29,7 @@ const TRAINER: &str = "XGBoost";
 pub enum HookUse {
     /// Wherever the loaded libraries allow it.
     IfPossible,
-    /// Never.
+    /// All go through the bridge.
     Never,
 }
 

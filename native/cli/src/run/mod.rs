@@ -195,9 +195,9 @@ pub enum LauncherEvent {
     Numbered(BTreeMap<u32, u32>),
     /// Another launcher starts these ranks now.
     TakenOver {
-        /** Its host. */
+        /** The name of its host. */
         host: String,
-        /** The ranks. */
+        /** Which, of those that this launcher had. */
         ranks: Vec<u32>,
     },
     /// The program that lists slots has answered, or failed.

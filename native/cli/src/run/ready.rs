@@ -25,13 +25,13 @@ pub struct Ready {
     pub world: u32,
     /// Whether that changes.
     pub is_elastic: bool,
-    /// Its tracker.
+    /// In this process, or a link to that of another one.
     pub tracker: Box<dyn JobTracker>,
     /// Its durable checkpoints, where the tracker is this run's.
     pub store: Option<Store>,
     /// Where ranks write these.
     pub durable: Option<DurablePlace>,
-    /// Its secret.
+    /// What its processes prove that they belong to it with.
     pub secret: Secret,
     /// The attempt that each rank that is started here begins with.
     pub attempts: BTreeMap<u32, u32>,

@@ -61,7 +61,7 @@ struct JoinArguments {
 }
 
 impl Communicator {
-    /// This rank.
+    /// The number of this member in its world, from 0.
     pub fn rank(&self) -> Rank {
         self.calls.rank()
     }

@@ -54,7 +54,7 @@ pub struct Rule {
 /// What the rule's maker does when a process reports that it fires: `rejoin run` does, others refuse such rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
-    /// Nothing.
+    /// The process ends or goes on by itself.
     Nothing,
     /// Wakes the stopped process after so long.
     Wake(Duration),

@@ -205,7 +205,7 @@ pub enum HostOutput {
         /** Why, in words. */
         reason: String,
     },
-    /// Send this.
+    /// To the tracker, behind what is on its way.
     Send(AgentMessage),
     /// The rank's task has a slot: what its older incarnations had here (channels, worker) is dropped now.
     JoinAccepted {

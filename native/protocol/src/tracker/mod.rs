@@ -130,7 +130,7 @@ pub enum TrackerInput {
     },
     /// The framework says that a task has failed or was killed.
     TaskGone {
-        /** The task. */
+        /** By its number among the job's tasks, which is its rank unless it was given another one. */
         task: Task,
         /** Which try. */
         attempt: Attempt,
@@ -141,13 +141,13 @@ pub enum TrackerInput {
     },
     /// The framework says that a task has ended well, and is not started again.
     TaskEnded {
-        /** The task. */
+        /** By its number among the job's tasks. */
         task: Task,
     },
     /// The framework is about to end a task, and starts no other one in its place: its slot is gone. In an elastic job
     /// it is given up by the others at the end of the version; [`Event::TaskReleased`] says when it may end.
     TaskLeaves {
-        /** The task. */
+        /** By its number among the job's tasks. */
         task: Task,
         /** Its newest try. A later one, in a slot that came since, takes part as any other. */
         attempt: Attempt,
@@ -173,7 +173,7 @@ pub enum TrackerInput {
 /// What the driver of this struct has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrackerOutput {
-    /// Send this.
+    /// Put a message behind those that are on their way.
     Send {
         /** Over which connection. */
         link: u64,

@@ -124,7 +124,7 @@ pub enum Output {
         lineage: Lineage,
         /** The one before. */
         before: u64,
-        /** The model. */
+        /** Its digest. */
         model: u64,
         /** How many ranks have taken samples for it. */
         dealers: u32,

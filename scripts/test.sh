@@ -83,7 +83,7 @@ suite() {
   logs="$logs -Drejoin.it.log=$PWD/$reports/$name-$set-framework.log"
   # No optimising compiler, which wouldn't pay in JVMs that live for minutes; and where there is an
   # archive of the set's classes, half of each JVM's start is saved.
-  local quick="-XX:TieredStopAtLevel=1" archive=$PWD/build/classes-$set.jsa
+  local quick="-XX:TieredStopAtLevel=1 -Drejoin.it.short=true" archive=$PWD/build/classes-$set.jsa
   if [ "${ARCHIVE:-}" = "$set" ]; then
     rm -f "$archive"
     quick="$quick -XX:ArchiveClassesAtExit=$archive -Xlog:cds=off"
@@ -120,8 +120,8 @@ if [ "$long" = long ]; then
   step "python: estimators on Spark, and the wheel"
   { scripts/wheel.sh && scripts/test-python.sh published.test_wheel; } >"$reports/pywheel.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh published.test_wheel.OnSpark >"$reports/pywheel41.log" 2>&1 || failed=1
-  scripts/test-python.sh spark.test_estimator spark.test_progress spark.test_standalone \
-    >"$reports/pyspark.log" 2>&1 || failed=1
+  scripts/test-python.sh spark.test_run spark.test_secret spark.test_estimator spark.test_progress \
+    spark.test_standalone >"$reports/pyspark.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_spot_notice >"$reports/pynotice.log" 2>&1 || failed=1
   scripts/test-python.sh spark.test_mlflow >"$reports/pysparkmlflow.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_connect >"$reports/pysparkconnect.log" 2>&1 || failed=1
@@ -192,7 +192,7 @@ else
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pymodules.log"
   suite spark35-xgb340 distribution SparkDistributionIT YarnIT SparkTabIT
   step "python on Spark: functions and XGBoost on a cluster, with real kills"
-  scripts/test-python.sh spark.test_run spark.test_secret spark.test_estimator.TheSameModel \
+  scripts/test-python.sh spark.test_run.OnACluster spark.test_estimator.TheSameModel \
     >"$reports/pyspark.log" 2>&1 || failed=1
   # XGBoost 3.4.1 there, and the hook.
   hooked=spark.test_estimator.TheSameModel.test_a_python_worker_that_is_killed_after_a_checkpoint_rejoins

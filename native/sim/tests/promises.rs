@@ -42,17 +42,17 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
 }
 
 #[test]
-fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
-    let (ends, sum, _) = seeds(10_000, Family::Job);
+fn five_thousand_jobs_with_random_faults_keep_all_promises() {
+    let (ends, sum, _) = seeds(5_000, Family::Job);
     // Most of them have to heal: errors are allowed only when all that is needed is gone.
-    assert!(ends["model"] > 8_500 * times(), "{ends:?}");
+    assert!(ends["model"] > 4_250 * times(), "{ends:?}");
     // About every tenth job has a tracker that dies, or a second one beside it.
-    assert!(u64::from(sum.lives) > 10_800 * times(), "{sum:?}");
+    assert!(u64::from(sum.lives) > 5_400 * times(), "{sum:?}");
     // In every third job ranks share memory, mostly all of them.
-    assert!(u64::from(sum.shared) > 10_000 * times(), "{sum:?}");
-    assert!(sum.losses > 5_000 && sum.replayed > 4_500 && sum.computed > 100_000, "{sum:?}");
+    assert!(u64::from(sum.shared) > 5_000 * times(), "{sum:?}");
+    assert!(sum.losses > 2_500 && sum.replayed > 2_250 && sum.computed > 50_000, "{sum:?}");
     // In every fourth job a checkpoint is wanted now and then.
-    assert!(u64::from(sum.chosen) > 500 * times(), "{sum:?}");
+    assert!(u64::from(sum.chosen) > 250 * times(), "{sum:?}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl World {
                 }
             }
             Fault::SlotsLeave(count) => (0..count).for_each(|_| {
-                if let Some(process) = self.pick() {
+                if let Some(process) = self.pick().filter(|process| !self.framework.lost.contains(process)) {
                     self.slot_leaves(process);
                 }
             }),

@@ -20,6 +20,8 @@ pub(super) struct Framework {
     pub(super) told: BTreeSet<u32>,
     /// Processes that it ends in a moment, since their tasks are released.
     pub(super) ending: BTreeSet<u32>,
+    /// Processes that it has lost, whether they live or not: it says nothing more of their tasks.
+    pub(super) lost: BTreeSet<u32>,
     /// Starts that are on their way, by the task's number.
     pub(super) starting: BTreeMap<u32, u32>,
 }
@@ -38,6 +40,7 @@ impl Framework {
             leaving: BTreeSet::new(),
             told: BTreeSet::new(),
             ending: BTreeSet::new(),
+            lost: BTreeSet::new(),
             starting,
         }
     }

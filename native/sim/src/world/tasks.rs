@@ -293,6 +293,7 @@ impl World {
 
     /// The framework believes that a process is gone; it lives on until it is notified.
     pub(super) fn declare_lost(&mut self, process: u32) {
+        self.framework.lost.insert(process);
         let executor = process.to_string();
         let reason = "the framework has lost it".into();
         self.after(0, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));

@@ -3,6 +3,7 @@ package io.rejoin.it;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,17 +36,17 @@ public final class JavaProcess implements AutoCloseable {
           "java.base/sun.util.calendar");
 
   /**
-   * Options by which a JVM on our class path starts quicker: {@code rejoin.it.archive} is a class
-   * data archive of it.
+   * Options by which a JVM starts quicker: with {@code rejoin.it.short} no optimising compiler,
+   * which would never pay in one that lives for seconds; and where {@code rejoin.it.archive} is a
+   * class data archive of our class path, its classes.
    */
-  public static final List<String> QUICK =
-      System.getProperty("rejoin.it.archive") == null
-          ? List.of()
-          : List.of(
-              "-XX:SharedArchiveFile=" + System.getProperty("rejoin.it.archive"),
-              // On another class path it is of no use, and that is no news.
-              "-Xlog:cds=off",
-              "-Xlog:class+path=off");
+  static String quick() {
+    String compiler = Boolean.getBoolean("rejoin.it.short") ? " -XX:TieredStopAtLevel=1" : "";
+    String archive = System.getProperty("rejoin.it.archive");
+    // On another class path it is of no use, and that is no news.
+    String quiet = " -Xlog:cds=off -Xlog:class+path=off";
+    return compiler + (archive == null ? "" : " -XX:SharedArchiveFile=" + archive + quiet);
+  }
 
   private final String name;
   private final Map<String, String> properties = new LinkedHashMap<>();
@@ -145,9 +146,7 @@ public final class JavaProcess implements AutoCloseable {
       line.addAll(List.of("env", "--default-signal=INT"));
     }
     List<String> all = new ArrayList<>(List.of("-XX:+UseSerialGC"));
-    if (script == null) {
-      all.addAll(QUICK);
-    }
+    Arrays.stream(quick().split(" ")).filter(option -> !option.isEmpty()).forEach(all::add);
     all.addAll(options);
     properties.forEach((key, value) -> all.add("-D" + key + "=" + value));
     if (script == null) {

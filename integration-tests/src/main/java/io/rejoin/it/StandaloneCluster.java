@@ -203,6 +203,7 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     conf.put(
         "spark.executor.extraJavaOptions",
         mark
+            + JavaProcess.quick()
             + " -XX:+UseSerialGC -Dlog4j2.configurationFile="
             + logSettings()
             // A killed executor leaves its copies of native libraries, tens of megabytes each.

@@ -103,8 +103,8 @@ class FencedIT {
   }
 
   /**
-   * Opens the gate for the others and returns the line with which its task ends; {@link #GONE} where
-   * the executor was quicker to do what Spark had told it meanwhile, to end.
+   * Opens the gate for the others and returns the line with which its task ends; {@link #GONE}
+   * where the executor was quicker to do what Spark had told it meanwhile, to end.
    */
   private static String openWhenRefused(Path log, long process, FileGate gate)
       throws IOException, InterruptedException {

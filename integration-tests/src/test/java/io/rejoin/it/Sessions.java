@@ -39,9 +39,7 @@ final class Sessions {
    * costs: no optimising compiler, which would never pay.
    */
   private static final String SHORT_LIVED =
-      System.getProperty("rejoin.it.executor", "-XX:TieredStopAtLevel=1")
-          + " "
-          + String.join(" ", JavaProcess.QUICK);
+      System.getProperty("rejoin.it.executor", "-XX:TieredStopAtLevel=1");
 
   private static StandaloneCluster cluster;
   private static SparkSession session;

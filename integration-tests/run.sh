@@ -32,7 +32,8 @@ case $set_name in
   *)
     case $made in spark41-*) scala=2.13 ;; *) scala=2.12 ;; esac
     ours=$PWD/build/integration-tests-$scala.jar
-    folders=("$classes"/classes/java/main "$classes"/resources/main "$classes"/classes/scala/$scala "$classes"/classes/java/test)
+    compiled=$classes/classes
+    folders=("$compiled/java/main" "$classes/resources/main" "$compiled/scala/$scala" "$compiled/java/test")
     if [ ! -e "$ours" ] || [ -n "$(find "${folders[@]}" -newer "$ours" -print -quit)" ]; then
       inputs=()
       for folder in "${folders[@]}"; do inputs+=(-C "$folder" .); done

@@ -85,7 +85,8 @@ pub enum Family {
     Hook,
     /// The jobs of mixed, hook and job, with tasks that stand by.
     Spares,
-    /// Collectives, in every other job with channels beside them, in a world that shrinks when a rank is gone for good, and grows when slots come.
+    /// Collectives, in every other job with channels beside them, in a world that shrinks when a rank is gone for good,
+    /// and grows when slots come.
     Elastic,
 }
 

@@ -134,7 +134,10 @@ fn decide_without_limit(occupancies: &[Occupancy], moment: &Moment, elastic: &El
             format!("rank {gone} is gone, and no replacement is waited for")
         });
     }
-    let is_over = |one: &Occupancy| matches!(one, Occupancy::Missing { millis, .. } if *millis >= elastic.timeout_millis);
+    let is_over = |one: &Occupancy| match one {
+        Occupancy::Missing { millis, .. } => *millis >= elastic.timeout_millis,
+        _ => false,
+    };
     let there = occupancies.iter().filter(|occupancy| occupancy.is_there()).count();
     if occupancies.iter().any(is_over) && there >= elastic.min as usize {
         let seconds = elastic.timeout_millis as f64 / 1000.0;

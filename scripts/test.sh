@@ -147,7 +147,7 @@ if [ "$long" = long ]; then
   more="${JAVA_OPTIONS:-} -Drejoin.it.long=true"
   JAVA_OPTIONS="$more" suite spark35-xgb340 distribution SparkDistributionIT YarnIT DurableIT CopiesIT
   JAVA_OPTIONS="$more" suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
-  suite spark41-xgb311 secret SecretIT AddressesIT SparkSettingsIT
+  JAVA_OPTIONS="$more" suite spark41-xgb311 secret SecretIT AddressesIT SparkSettingsIT ModesIT
   suite spark41-xgb311 inputs BreadthIT BadSurroundingsIT LocalModeIT
   suite pypi41-xgb311 faults SparesIT LostInputIT SignsOfLifeIT GangIT FencedIT NetworkCutIT
   suite spark35-xgb340 network NetworkCutIT

@@ -20,6 +20,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What an administrator has to open between hosts, and which addresses may be used. */
@@ -94,6 +95,7 @@ class AddressesIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void a_killed_executor_is_survived_where_all_addresses_are_of_ipv6(@TempDir Path temporary)
       throws Exception {
     InetAddress loopback = Inet6Address.getByName("::1");

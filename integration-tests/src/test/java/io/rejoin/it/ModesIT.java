@@ -22,6 +22,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** Settings other than the defaults, on a real cluster, each with a kill. */
 @DisplayName("other ways to read, to talk, and to get executors")
@@ -73,6 +74,7 @@ class ModesIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void checkpoints_come_so_often_that_the_logs_of_two_intervals_stay_in_their_memory()
       throws Exception {
     SparkSession spark = spark();
@@ -118,6 +120,7 @@ class ModesIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void a_kill_is_survived_when_the_logs_find_no_room_in_memory() throws Exception {
     survivesAKill(Variation.SPILLING);
   }

@@ -32,6 +32,7 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** What a cluster's administrator sets, and a training has to live with. */
 @DisplayName("settings of Spark's own")
@@ -140,6 +141,7 @@ class SparkSettingsIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void a_rank_for_which_exclusion_leaves_no_executor_ends_the_job_with_the_settings()
       throws Exception {
     Map<String, String> settings = new HashMap<>(EXCLUSION);

@@ -34,7 +34,7 @@ demo-python: setup
 quick:
 	@scripts/quick.sh
 
-# Everything within 40 minutes on 2 cores, downloads included: units, simulator, model, real clusters with real kills.
+# Everything, in about an hour on 2 cores, downloads included: units, simulator, model, real clusters with real kills.
 test: setup-tests
 	@scripts/test.sh
 

@@ -65,7 +65,8 @@ class NetworkCutIT {
   }
 
   @Test
-  void is_lost_its_rank_is_retried_elsewhere_and_what_it_says_later_is_refused() throws Exception {
+  void is_lost_its_rank_is_retried_elsewhere_and_its_executor_ends_when_it_is_back()
+      throws Exception {
     survives(0);
   }
 

@@ -198,7 +198,7 @@ final class SparkRegistry extends SparkListener {
       case KILL_EXECUTOR:
         LOG.warn("executor {} is to be killed and replaced: {}", executor, decision.reason());
         if (!context.killAndReplaceExecutor(executor)) {
-          LOG.warn("Spark doesn't kill executor {}; its Worker or its end has to", executor);
+          LOG.warn("Spark can't have executor {} killed; it goes on without it", executor);
         }
         giveUp(executor);
         break;

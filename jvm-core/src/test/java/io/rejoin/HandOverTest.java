@@ -173,7 +173,7 @@ class HandOverTest {
       processes(tracker);
       agents.get(0).handOver(7, good);
       agents.get(2).handOver(7, other);
-      String seen = "executor process 2 was handed version 7 ";
+      String seen = "process 2 was handed version 7 ";
       String found = Communicator.digest(other);
       endsAll(RejoinException.Code.MISMATCH, seen, found, "begins with", digest);
     }
@@ -187,7 +187,7 @@ class HandOverTest {
       processes(tracker);
       agents.get(0).handOver(7, good);
       agents.get(1).handOver(8, good);
-      String seen = "executor process 1 was handed version 8";
+      String seen = "process 1 was handed version 8";
       endsAll(RejoinException.Code.MISMATCH, seen, "begins with version 7");
     }
     agents.clear();

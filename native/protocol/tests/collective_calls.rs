@@ -1,6 +1,6 @@
 //! Calls of one rank: what is run, what is replayed, what can't be paired.
 
-mod collective_support;
+use crate::collective_support;
 
 use collective_support::*;
 use rejoin_protocol::collective::{frame, Call, CollectiveId, Next};

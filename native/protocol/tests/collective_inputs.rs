@@ -1,7 +1,7 @@
 //! A rank that is started again and repeats itself is never accused; one that doesn't is found
 //! before it gives anything to others.
 
-mod collective_support;
+use crate::collective_support;
 
 use collective_support::{generation, sum, version};
 use proptest::collection::vec;

@@ -1,7 +1,7 @@
 //! Views and plans: nothing is finished between a status report and its plan, and all derive the same from the table.
 
-mod collective_support;
-mod support;
+use crate::collective_support;
+use crate::support;
 
 use collective_support::*;
 use rejoin_protocol::collective::{Next, ParticipantOutput, RankPlan};

@@ -1,6 +1,6 @@
 //! What is kept, and until when.
 
-mod collective_support;
+use crate::collective_support;
 
 use collective_support::*;
 use rejoin_protocol::collective::Next;

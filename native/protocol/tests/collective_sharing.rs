@@ -1,8 +1,8 @@
 //! When ranks share memory, and how a segment that can't be opened ends that: what tracker, agents and ranks derive.
 
-mod collective_support;
-mod host_support;
-mod support;
+use crate::collective_support;
+use crate::host_support;
+use crate::support;
 
 use collective_support::{extent, generation, version, whole_plan};
 use rejoin_protocol::collective::frame::{Expected, Verdict};

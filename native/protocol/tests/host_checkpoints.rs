@@ -1,6 +1,6 @@
 //! What an agent holds, fetches and forgets.
 
-mod host_support;
+use crate::host_support;
 
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};

@@ -1,6 +1,6 @@
 //! What an agent reports and keeps of the agreement about the hook.
 
-mod host_support;
+use crate::host_support;
 
 use host_support::*;
 use rejoin_protocol::hook::Hook;

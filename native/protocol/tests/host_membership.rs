@@ -1,6 +1,6 @@
 //! Slots, views, plans and fences at an agent.
 
-mod host_support;
+use crate::host_support;
 
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};

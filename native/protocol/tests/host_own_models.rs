@@ -1,6 +1,6 @@
 //! A rank's own model: where copies of it are made, when it is safe, and how it comes back.
 
-mod host_support;
+use crate::host_support;
 
 use host_support::*;
 use rejoin_protocol::former::{Former, Given};

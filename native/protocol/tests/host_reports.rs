@@ -1,6 +1,6 @@
 //! Which versions an agent reports, and when.
 
-mod host_support;
+use crate::host_support;
 
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};

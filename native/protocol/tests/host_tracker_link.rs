@@ -1,6 +1,6 @@
 //! An agent and its tracker: registering, heartbeats, broken connections, and the end.
 
-mod host_support;
+use crate::host_support;
 
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};

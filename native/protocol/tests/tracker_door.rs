@@ -1,6 +1,6 @@
 //! What an agent may say: nonsense costs the one that says it, and no other.
 
-mod support;
+use crate::support;
 
 use proptest::collection::vec;
 use proptest::option;

@@ -1,6 +1,6 @@
 //! The end: reached together, with one model, or not at all.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;

@@ -1,6 +1,6 @@
 //! An elastic job at the tracker: how long the worlds that it has had are known.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Task, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};

@@ -1,6 +1,6 @@
 //! An elastic job at the tracker: tasks that stand by, and the world that takes them in.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Rank, Version};

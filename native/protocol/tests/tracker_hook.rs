@@ -1,6 +1,6 @@
 //! Whether training libraries' collectives are taken over is agreed once, by all ranks, for the life of the job.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;

@@ -1,6 +1,6 @@
 //! Which joins are given a slot, and which are turned away.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;

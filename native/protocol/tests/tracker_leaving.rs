@@ -1,6 +1,6 @@
 //! An elastic job at the tracker: ranks whose tasks' ends are said before, and what becomes of them.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;

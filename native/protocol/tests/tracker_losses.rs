@@ -1,6 +1,6 @@
 //! Deaths: what counts, what ends the job, and which rank is missed for too long.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;

@@ -1,7 +1,7 @@
 //! A tracker that comes back knows whether the job had begun: a rank that was never started shows that it hadn't
 //! (docs/protocol.md, "Whether the job had begun").
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{AgentId, Incarnation, Lineage, Version};

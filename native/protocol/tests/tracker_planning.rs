@@ -1,6 +1,6 @@
 //! From a view to a plan, and to the end of a recovery.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;

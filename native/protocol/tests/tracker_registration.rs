@@ -1,6 +1,6 @@
 //! Agents that register, come back, fall silent, and are gone.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;

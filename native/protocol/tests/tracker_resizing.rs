@@ -1,6 +1,6 @@
 //! An elastic job at the tracker: a rank that is not replaced, and what becomes of the others.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::former::{Former, Given};

@@ -1,6 +1,6 @@
 //! A job with spares at the tracker: which task is given which rank, and what becomes of those that stand by.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;

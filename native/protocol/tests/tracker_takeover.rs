@@ -1,6 +1,6 @@
 //! A tracker that died comes back in its next life, and learns from the agents what its former life had decided.
 
-mod support;
+use crate::support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Rank, Task, Version};

@@ -1,5 +1,5 @@
 //! One rank's collectives on a desk: results are texts.
-#![allow(dead_code, missing_docs)]
+#![allow(missing_docs)]
 
 use rejoin_protocol::collective::{
     BootKey, Call, Entry, Extent, Fetch, Next, Operation, Participant, ParticipantOutput, PhasePlan, RankPlan, Site,

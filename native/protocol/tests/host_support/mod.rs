@@ -1,5 +1,5 @@
 //! An agent without sockets on a desk: what its tracker and its tasks say, and all that comes out.
-#![allow(dead_code, missing_docs)]
+#![allow(missing_docs)]
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::former::FormerWorlds;

@@ -1,5 +1,5 @@
 //! A tracker on a desk: agents that say what a test has them say, and everything that comes out.
-#![allow(dead_code, missing_docs)]
+#![allow(missing_docs)]
 
 pub mod elastic;
 pub mod takeover;

@@ -1,0 +1,37 @@
+//! The rules' tests in one binary: each file of its own would link, and optimise, all of this again.
+
+mod channel_replay;
+mod channel_transitions;
+mod collective_calls;
+mod collective_inputs;
+mod collective_pausing;
+mod collective_retention;
+mod collective_sharing;
+mod collective_support;
+mod decoders;
+mod documents;
+mod host_checkpoints;
+mod host_hook;
+mod host_membership;
+mod host_own_models;
+mod host_reports;
+mod host_support;
+mod host_tracker_link;
+mod plan_decisions;
+mod support;
+mod tracker_door;
+mod tracker_ending;
+mod tracker_former_worlds;
+mod tracker_growing;
+mod tracker_hook;
+mod tracker_joins;
+mod tracker_leaving;
+mod tracker_losses;
+mod tracker_not_begun;
+mod tracker_planning;
+mod tracker_probes;
+mod tracker_registration;
+mod tracker_resizing;
+mod tracker_spares;
+mod tracker_takeover;
+mod wire_format;

@@ -1,6 +1,6 @@
 //! Collectives of ranks in threads, over real links and in one process: values, identity, checkpoints.
 
-mod ranks;
+use crate::ranks;
 
 use ranks::{value, values, Ranks};
 use rejoin_agent::protocol::error::Code;

@@ -1,6 +1,6 @@
 //! The caller's own reducers, functions that fill a buffer only when it is needed, and the log of calls.
 
-mod ranks;
+use crate::ranks;
 
 use parking_lot::Mutex;
 use ranks::{limits, Ranks};

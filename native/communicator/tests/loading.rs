@@ -1,7 +1,7 @@
 //! What a rank starts from is asked for before the calls of its first version: a program that
 //! doesn't is refused at its first try, and not when one of its ranks has come back.
 
-mod ranks;
+use crate::ranks;
 
 use parking_lot::Mutex;
 use ranks::{attempt, limits, Ranks};

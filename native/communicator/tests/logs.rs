@@ -1,7 +1,7 @@
 //! Results that don't fit into memory: they lie on disk, come from there when a rank comes back,
 //! and end the job with a clear error where there is no room for them.
 
-mod ranks;
+use crate::ranks;
 
 use ranks::{limits, value, values, Ranks};
 use rejoin_agent::logs::LogLimits;

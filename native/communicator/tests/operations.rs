@@ -1,7 +1,7 @@
 //! Collectives under a trainer that counts its versions itself: values in XGBoost's ring order,
 //! deaths at chosen moments, calls that differ.
 
-mod ranks;
+use crate::ranks;
 
 use bytes::Bytes;
 use ranks::{attempt, Ranks, LIMIT};

@@ -1,7 +1,7 @@
 //! Each rank's own model: how many others hold it, on which hosts, what is survived so, and what is
 //! said where it isn't.
 
-mod ranks;
+use crate::ranks;
 
 use parking_lot::{Condvar, Mutex};
 use ranks::{attempt, limits, Ranks, LIMIT};

@@ -1,7 +1,7 @@
 //! Deaths at chosen moments: a rank that comes back goes on with the others, and every result at every
 //! rank is what it would have been.
 
-mod ranks;
+use crate::ranks;
 
 use ranks::program::{moment, undisturbed, Died, Survival};
 use ranks::{attempt, limits, Ranks};

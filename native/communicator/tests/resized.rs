@@ -1,6 +1,6 @@
 //! What a rank sees when its world changes: the call that ends so, and what comes after it.
 
-mod ranks;
+use crate::ranks;
 
 use parking_lot::Mutex;
 use ranks::{attempt, limits, values, Ranks, LIMIT};

@@ -1,6 +1,6 @@
 //! Memory that ranks of one host share, where it can't be shared after all.
 
-mod ranks;
+use crate::ranks;
 
 use ranks::{attempt, limits, Ranks, LIMIT};
 use rejoin_agent::logs::{Budget, LogLimits};

@@ -1,6 +1,6 @@
 //! A rank that comes back gives other lengths than before its death.
 
-mod ranks;
+use crate::ranks;
 
 use ranks::{join, limits, Ranks};
 use rejoin_agent::protocol::error::Code;

@@ -1,6 +1,6 @@
 //! A rank is gone for a while: a rank that needs nothing of it goes on.
 
-mod ranks;
+use crate::ranks;
 
 use ranks::{limits, value, values, Ranks, LIMIT};
 use rejoin_agent::protocol::event::Event;

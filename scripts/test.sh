@@ -37,7 +37,7 @@ gradle --no-daemon --quiet xgboostLibraries >"$reports/xgboost.log" 2>&1 || cat 
 # Not the documentation's: no crate has any, and rustdoc would look for them in each. Without those cargo
 # has to be told to build the examples, which tests run.
 {
-  cargo build --workspace --examples --locked &&
+  cargo build --workspace --bins --examples --locked &&
     cargo test --workspace --lib --bins --tests --locked --no-fail-fast &&
     # More of ssh, Open MPI and Slurm.
     { [ "$long" != long ] || cargo test -p rejoin-cli --test other_launchers --locked -- --ignored; }

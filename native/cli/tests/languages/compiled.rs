@@ -1,5 +1,6 @@
 //! C and C++.
 
+use crate::harness::rust_example;
 use crate::{data, digest, libraries, root, run, same_digest_whoever_dies, K_MEANS_KILLS, LOGISTIC_KILLS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,22 +34,9 @@ fn survives(compiler: &str, standard: &str, source: &str, kills: &[&[&str]]) -> 
     same_digest_whoever_dies(&[&program.display().to_string(), &data()], kills)
 }
 
-/// The example in Rust.
-pub fn in_rust_built(name: &str) -> String {
-    let binary = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
-    let folder = binary.parent().expect("the binary is in a folder");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "-p", "rejoin-examples", "--bin", name]);
-    if folder.ends_with("release") {
-        cargo.arg("--release");
-    }
-    assert!(cargo.current_dir(root()).status().expect("cargo runs").success());
-    folder.join(name).display().to_string()
-}
-
-/// What it prints undisturbed.
+/// What the example in Rust prints undisturbed.
 fn in_rust(name: &str) -> String {
-    digest(&run(&["-n", "4", "--", &in_rust_built(name), &data()]).ended(0))
+    digest(&run(&["-n", "4", "--", &rust_example(name), &data()]).ended(0))
 }
 
 /// What an example prints in every language: Python's and Java's tests compare with it, too.

@@ -1,8 +1,8 @@
 //! What the guide "make your own training loop survive" shows is what runs: its programs are taken
 //! out of it, and its commands run.
 
-use crate::compiled::{in_rust_built, install};
-use crate::harness::run;
+use crate::compiled::install;
+use crate::harness::{run, rust_example};
 use crate::root;
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +68,7 @@ fn every_program_of_the_guide_survives_by_the_guides_own_commands_and_finds_the_
     let picture = std::fs::read_to_string(folder.path().join("run.svg")).expect("the picture is there");
     assert!(picture.contains("<svg"));
 
-    let kill = ["-n", "4", "--restart", "--kill", "rank=2,version=10,seqno=0", "--", &in_rust_built("loop")];
+    let kill = ["-n", "4", "--restart", "--kill", "rank=2,version=10,seqno=0", "--", &rust_example("loop")];
     said.push_str(&run(&kill).ended(0).out);
     let means: Vec<&str> = said.lines().filter_map(|line| Some(line.split_once("the mean is ")?.1)).collect();
     // Four runs in Python, one in C and one in Rust, four ranks each.

@@ -1,25 +1,10 @@
 //! The examples, killed at moments of their life, print the same digest.
 
 use crate::digest;
-use crate::harness::run;
-use std::path::PathBuf;
-use std::process::Command;
-
-/// Builds an example program, if it isn't built yet, with this very build's settings.
-fn program(name: &str) -> String {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
-    let folder = folder.parent().expect("the binary is in a folder");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "-p", "rejoin-examples", "--bin", name]);
-    if folder.ends_with("release") {
-        cargo.arg("--release");
-    }
-    assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs").success());
-    folder.join(name).display().to_string()
-}
+use crate::harness::{run, rust_example};
 
 fn same_digest_whoever_dies(name: &str, rules: &[&[&str]]) {
-    let program = program(name);
+    let program = rust_example(name);
     let undisturbed = digest(&run(&["-n", "4", "--", &program]).ended(0));
     for kills in rules {
         let mut arguments = vec!["-n", "4", "--restart"];

@@ -58,10 +58,7 @@ class AttackedIT {
   private static final int FEWER = 400;
 
   private static final List<Case> SHORT =
-      List.of(
-          new Case("auto", Manner.HELD),
-          new Case("auto", Manner.GARBAGE),
-          new Case("off", Manner.FLOOD));
+      List.of(new Case("auto", Manner.HELD), new Case("off", Manner.FLOOD));
 
   private static final int REPETITIONS = LONG ? Integer.getInteger("rejoin.it.repetitions", 5) : 1;
 

@@ -1,6 +1,6 @@
 //! C and C++.
 
-use crate::harness::rust_example;
+use crate::rust_example::rust_example;
 use crate::{data, digest, libraries, root, run, same_digest_whoever_dies, K_MEANS_KILLS, LOGISTIC_KILLS};
 use std::path::{Path, PathBuf};
 use std::process::Command;

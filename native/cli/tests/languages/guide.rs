@@ -2,8 +2,9 @@
 //! out of it, and its commands run.
 
 use crate::compiled::install;
-use crate::harness::{run, rust_example};
+use crate::harness::run;
 use crate::root;
+use crate::rust_example::rust_example;
 use std::path::Path;
 use std::process::Command;
 

@@ -3,6 +3,8 @@
 #[allow(dead_code)] // this test and the launcher's need different parts
 #[path = "../launcher/harness.rs"]
 mod harness;
+#[path = "../scenarios/rust_example.rs"]
+mod rust_example;
 
 mod abi;
 mod compiled;

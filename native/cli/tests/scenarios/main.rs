@@ -13,6 +13,7 @@ mod elastic;
 mod freezes;
 mod growing;
 mod programs;
+mod rust_example;
 mod strangers;
 
 use harness::{example, run, Background, Ran};

@@ -1,7 +1,8 @@
 //! The examples, killed at moments of their life, print the same digest.
 
 use crate::digest;
-use crate::harness::{run, rust_example};
+use crate::harness::run;
+use crate::rust_example::rust_example;
 
 fn same_digest_whoever_dies(name: &str, rules: &[&[&str]]) {
     let program = rust_example(name);

@@ -129,7 +129,9 @@ impl JobModel {
                 let is_at_once = match &*message {
                     TrackerMessage::View(_) if process.position().is_some() => process.is_paused(),
                     TrackerMessage::View(_) => process.wanted().is_none(),
-                    TrackerMessage::Plan(_) | TrackerMessage::Settled { .. } => true,
+                    TrackerMessage::NewcomerLocal { .. } | TrackerMessage::Plan(_) | TrackerMessage::Settled { .. } => {
+                        true
+                    }
                     _ => false,
                 };
                 if !is_at_once {

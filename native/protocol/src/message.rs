@@ -296,6 +296,14 @@ pub enum TrackerMessage {
     },
     /// The framework is about to take hosts away: a checkpoint that is newer than the ones there are is of use.
     CheckpointWanted(CheckpointWish),
+    /// What only this rank had, as of the version that it starts at by the plan that follows. In a message of its own:
+    /// that of all ranks is more than a frame takes.
+    NewcomerLocal {
+        /// The newcomer.
+        member: MemberId,
+        /// What was reported of it with [`AgentMessage::Local`].
+        bytes: Vec<u8>,
+    },
 }
 
 /// A checkpoint that is wanted before its turn. A later wish replaces it.
@@ -386,8 +394,8 @@ pub struct Newcomer {
     pub own_holders: Vec<AgentId>,
     /// The world that made the version, if it was another one.
     pub former: Option<Box<Former>>,
-    /// What only this rank had, as of that version.
-    pub local: Option<Vec<u8>>,
+    /// Whether there is something that only this rank had, as of that version ([`TrackerMessage::NewcomerLocal`]).
+    pub has_local: bool,
 }
 
 impl RankStatus {

@@ -287,6 +287,10 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
             after: Version(after),
             durable
         })),
+        (any::<[u32; 2]>(), vec(any::<u8>(), 0..9)).prop_map(|([rank, number], bytes)| TrackerMessage::NewcomerLocal {
+            member: MemberId { rank: Rank(rank), incarnation: Incarnation::nth(number) },
+            bytes
+        }),
         text().prop_map(|message| TrackerMessage::Refused(Error::new(Code::Incompatible, message))),
     ]
 }

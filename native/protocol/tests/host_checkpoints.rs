@@ -40,6 +40,25 @@ fn a_checkpoint_that_is_here_is_started_from_at_once() {
 }
 
 #[test]
+fn what_only_a_rank_had_comes_ahead_of_its_plan_and_it_does_not_start_without() {
+    let with_local = || plan(1, vec![Newcomer { has_local: true, ..newcomer(0, 0, 0) }], &[]);
+    let mut desk = Desk::join_accepted();
+    desk.received(TrackerMessage::NewcomerLocal { member: member(0), bytes: vec![7] });
+    let outputs = desk.received(TrackerMessage::Plan(with_local()));
+    assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.local == Some(vec![7])), "{outputs:?}");
+    // A view begins anew: what comes again with a connection comes whole.
+    let mut desk = Desk::join_accepted();
+    desk.received(TrackerMessage::NewcomerLocal { member: member(0), bytes: vec![7] });
+    desk.received(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], true)));
+    let outputs = desk.received(TrackerMessage::Plan(with_local()));
+    let broken = |output: &HostOutput| {
+        matches!(output, HostOutput::Send(AgentMessage::Report { report: Report::Broken(_), .. }))
+    };
+    assert!(outputs.iter().any(broken), "{outputs:?}");
+    assert!(!outputs.iter().any(|output| matches!(output, HostOutput::Start { .. })), "{outputs:?}");
+}
+
+#[test]
 fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_held_and_reported_as_brought() {
     let mut desk = Desk::join_accepted();
     desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));

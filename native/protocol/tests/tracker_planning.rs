@@ -7,9 +7,10 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{
     AgentId, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version, UNMADE,
 };
-use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage};
+use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage, LOCAL_LIMIT};
 use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::wire::PAYLOAD_LIMIT;
 use support::*;
 
 fn settled(outputs: &[TrackerOutput]) -> bool {
@@ -263,7 +264,47 @@ fn the_own_state_of_a_rank_comes_with_its_plan() {
     desk.joins(1, 0, attempt(1));
     desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(3)]);
     let outputs = desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
-    assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].local, Some(vec![40]));
+    let local = TrackerMessage::NewcomerLocal {
+        member: MemberId { rank: Rank(0), incarnation: Incarnation::nth(1) },
+        bytes: vec![40],
+    };
+    let plan_of = |to| plan(&outputs, to).cloned().map(TrackerMessage::Plan).unwrap();
+    assert!(plan(&outputs, 1).unwrap().newcomers[0].has_local);
+    let to_its_agent = sent(&outputs, 1);
+    let order = [&local, &plan_of(1)].map(|wanted| to_its_agent.iter().position(|said| *said == wanted));
+    assert!(order[0].is_some() && order[0] < order[1], "{to_its_agent:?}");
+    assert!(!sent(&outputs, 2).contains(&&local), "the others have no use for it");
+}
+
+#[test]
+fn what_many_ranks_had_of_their_own_fits_into_frames() {
+    let world = 8;
+    let mut desk = Desk::trained_to(world, 3);
+    for rank in 0..world {
+        let at = Position { lineage: Lineage(0), version: Version(3) };
+        let (member, bytes) =
+            (MemberId { rank: Rank(rank), incarnation: Incarnation::nth(0) }, vec![rank as u8; LOCAL_LIMIT]);
+        desk.says(u64::from(rank) + 1, AgentMessage::Local { member, at, bytes });
+    }
+    // All that one agent less has are started again in one view.
+    for rank in 0..world - 1 {
+        desk.leaves(u64::from(rank) + 1, rank, 0, None);
+    }
+    for rank in 0..world - 1 {
+        desk.joins(u64::from(rank) + 1, rank, attempt(1));
+    }
+    for rank in 0..world - 1 {
+        desk.stands(u64::from(rank) + 1, vec![stands(rank, 1, RankState::Fresh)], vec![checkpoint(3)]);
+    }
+    let last = u64::from(world);
+    let outputs = desk.stands(last, vec![stands(world - 1, 0, at(3))], vec![checkpoint(3)]);
+    for to in 1..=last {
+        for message in sent(&outputs, to) {
+            let bytes = postcard::to_allocvec(message).unwrap().len();
+            assert!(bytes <= PAYLOAD_LIMIT as usize, "{bytes} bytes to agent {to}");
+        }
+    }
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers.len() as u32, world - 1);
 }
 
 #[test]

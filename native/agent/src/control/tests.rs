@@ -282,11 +282,20 @@ impl Ending {
         let (results, observed, segment, hook) = (Vec::new(), Vec::new(), None, Hook::Unasked);
         let stands =
             RankStatus { rank, incarnation, attempt, state, oldest: version, results, observed, segment, hook };
-        let (checkpoint, own, own_holders, local) = (None, None, Vec::new(), None);
+        let (checkpoint, own, own_holders, has_local) = (None, None, Vec::new(), false);
         self.says(TrackerMessage::Plan(Plan {
             generation,
             lineage: Lineage(0),
-            newcomers: vec![Newcomer { rank, incarnation, version, checkpoint, own, own_holders, former: None, local }],
+            newcomers: vec![Newcomer {
+                rank,
+                incarnation,
+                version,
+                checkpoint,
+                own,
+                own_holders,
+                former: None,
+                has_local,
+            }],
             table: vec![stands],
             holders: Vec::new(),
             reason: "all are there".into(),

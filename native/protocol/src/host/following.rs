@@ -34,6 +34,9 @@ impl Host {
             TrackerMessage::JoinRefused { rank, attempt, error } => self.join_refused(rank, attempt, error),
             TrackerMessage::View(view) => self.take_view(view),
             TrackerMessage::Plan(plan) => self.take_plan(plan),
+            TrackerMessage::NewcomerLocal { member, bytes } => {
+                self.newcomer_locals.insert(member, bytes);
+            }
             TrackerMessage::Settled { generation } => {
                 if self.view.as_ref().is_some_and(|view| view.generation == generation) {
                     self.release();
@@ -121,6 +124,7 @@ impl Host {
         self.tracker.epoch = self.tracker.epoch.max(generation.epoch);
         self.view = Some(view);
         self.plan = None;
+        self.newcomer_locals.clear();
         self.holding = true;
         for member in &mut self.members {
             if matches!(member.stage, Stage::Fetching(_)) {
@@ -295,10 +299,16 @@ impl Host {
     /// The task's join returns.
     pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, bytes: u64, source: String, millis: u64) {
         let own_models: Vec<Checkpoint> = newcomer.own_models().map(|(own, _)| own).collect();
-        let Newcomer { rank, incarnation, version, checkpoint, own, former, local, .. } = newcomer;
+        let id = newcomer.id();
+        let Newcomer { rank, incarnation, version, checkpoint, own, former, has_local, .. } = newcomer;
+        let local = self.newcomer_locals.remove(&id);
+        if has_local && local.is_none() {
+            // It comes ahead of the plan, over the same link.
+            let error = Error::new(Code::Internal, "what only this rank had did not come with its plan");
+            return self.broken(id, error);
+        }
         let hooked = self.view.as_ref().is_some_and(|view| view.hooked == Some(true));
         let start = Start { incarnation, lineage, version, checkpoint, own, former, local, hooked };
-        let id = MemberId { rank, incarnation };
         let Some(member) = self.member(id) else { return };
         let attempt = member.attempt;
         member.stage = Stage::Running(Running::new(start.clone()));

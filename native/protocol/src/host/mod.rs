@@ -360,6 +360,8 @@ pub struct Host {
     view: Option<View>,
     /// The agents that hold what the newest plan starts from.
     plan_holders: Vec<AgentId>,
+    /// What only the ranks had that the next or the newest plan starts here.
+    newcomer_locals: BTreeMap<MemberId, Vec<u8>>,
     /// The newest plan for ranks with collectives, until the next view.
     plan: Option<collective::RankPlan>,
     /// Nothing that a rank may still need is dropped: a rank is missing, or hasn't caught up.
@@ -391,6 +393,7 @@ impl Host {
             durable: Vec::new(),
             view: None,
             plan_holders: Vec::new(),
+            newcomer_locals: BTreeMap::new(),
             plan: None,
             holding: true,
             unanswered: None,

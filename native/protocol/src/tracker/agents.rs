@@ -107,9 +107,9 @@ impl Tracker {
         let view = self.view();
         self.planned.missing_reports.insert(agent);
         self.send(agent, TrackerMessage::View(view));
-        if let Some(plan) = self.planned.of(self.generation).cloned() {
+        if self.planned.of(self.generation).is_some() {
             self.planned.missing_reports.remove(&agent);
-            self.send(agent, TrackerMessage::Plan(plan));
+            self.send_plan(agent);
         }
         if self.reach.settled {
             self.send(agent, TrackerMessage::Settled { generation: self.generation });

@@ -1,8 +1,9 @@
 //! What has been planned, and which agents the next plan waits for.
 
-use crate::ids::{AgentId, Generation};
+use crate::ids::{AgentId, Generation, MemberId};
 use crate::message::Plan;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 /// What has been planned so far.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub(super) struct Planned {
     pub(super) all_begin_again: bool,
     /// The newest plan.
     last: Option<Plan>,
+    /// What only its newcomers had.
+    locals: Vec<(MemberId, Vec<u8>)>,
     /// Agents whose status for the present generation is still out.
     pub(super) missing_reports: BTreeSet<AgentId>,
 }
@@ -27,8 +30,14 @@ impl Planned {
         self.last.as_ref().filter(|plan| plan.generation == generation)
     }
 
-    pub(super) fn made(&mut self, plan: Plan) {
+    /// What only these newcomers of the newest plan had.
+    pub(super) fn locals(&self) -> impl Iterator<Item = &(MemberId, Vec<u8>)> {
+        self.locals.iter()
+    }
+
+    pub(super) fn made(&mut self, plan: Plan, locals: Vec<(MemberId, Vec<u8>)>) {
         self.all_begin_again = false;
         self.last = Some(plan);
+        self.locals = locals;
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::former::{Former, Given, World};
 use crate::hook;
-use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
+use crate::ids::{AgentId, Checkpoint, Lineage, MemberId, Position, Rank, Version};
 use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, TrackerMessage};
 use crate::plan::{decide, Decision, Member, Situation};
 use crate::start::JobStart;
@@ -222,7 +222,7 @@ impl Tracker {
                 } else {
                     self.reach.some_start();
                 }
-                let plan = self.make_plan(version, checkpoint, holders, reason);
+                let (plan, locals) = self.make_plan(version, checkpoint, holders, reason);
                 self.event(Event::PlanMade {
                     generation: plan.generation,
                     lineage: plan.lineage,
@@ -231,12 +231,12 @@ impl Tracker {
                     newcomers: plan.newcomers.iter().map(|newcomer| newcomer.rank).collect(),
                     reason: plan.reason.clone(),
                 });
-                self.planned.made(plan.clone());
+                self.planned.made(plan, locals);
                 if !had_begun {
                     self.planned.first_generation = Some(self.generation);
                 }
                 self.planned.has_been = true;
-                self.send_all(&TrackerMessage::Plan(plan));
+                self.send_plans();
             }
         }
     }
@@ -265,8 +265,29 @@ impl Tracker {
         let (newcomers, holders) = (Vec::new(), Vec::new());
         let (generation, hooked) = (self.generation, self.hooked);
         let plan = Plan { generation, lineage, newcomers, table, holders, reason, hooked };
-        self.planned.made(plan.clone());
-        self.send_all(&TrackerMessage::Plan(plan));
+        self.planned.made(plan, Vec::new());
+        self.send_plans();
+    }
+
+    fn send_plans(&mut self) {
+        let agents: Vec<AgentId> = self.agents.keys().copied().collect();
+        for agent in agents {
+            self.send_plan(agent);
+        }
+    }
+
+    /// The newest plan, and ahead of it what only the ranks had that start there.
+    pub(super) fn send_plan(&mut self, agent: AgentId) {
+        let Some(plan) = self.planned.of(self.generation).cloned() else { return };
+        let is_here = |member: MemberId| {
+            self.slot(member.rank).is_some_and(|slot| slot.is(member.incarnation) && slot.agent == agent)
+        };
+        let locals: Vec<(MemberId, Vec<u8>)> =
+            self.planned.locals().filter(|(member, _)| is_here(*member)).cloned().collect();
+        for (member, bytes) in locals {
+            self.send(agent, TrackerMessage::NewcomerLocal { member, bytes });
+        }
+        self.send(agent, TrackerMessage::Plan(plan));
     }
 
     /// The first plan decides, with what all ranks have said.
@@ -301,7 +322,7 @@ impl Tracker {
         checkpoint: Option<Checkpoint>,
         holders: Vec<AgentId>,
         reason: alloc::string::String,
-    ) -> Plan {
+    ) -> (Plan, Vec<(MemberId, Vec<u8>)>) {
         let table = self.table();
         let origin = self.chain.origin(version);
         let round = checkpoint.map_or(0, |checkpoint| checkpoint.round);
@@ -322,11 +343,13 @@ impl Tracker {
             World::Present | World::Forgotten => None,
         };
         let heirs = of_a_former_world.map(|former| former.heirs(self.slots.len() as u32)).unwrap_or_default();
-        let mut newcomers = Vec::new();
+        let (mut newcomers, mut locals) = (Vec::new(), Vec::new());
         for (rank, slot) in self.slots.iter_mut().enumerate() {
             let (RankSlotState::Fresh, Some(incarnation)) = (&slot.state, slot.incarnation) else { continue };
-            let local = slot.local(origin).cloned();
             let rank = Rank(rank as u32);
+            let local = slot.local(origin).cloned();
+            let has_local = local.is_some();
+            locals.extend(local.map(|local| (MemberId { rank, incarnation }, local)));
             let was = of_a_former_world.map_or(Some(rank), |former| former.was(rank));
             let mut take = |owner: Option<Rank>| -> (Option<Checkpoint>, Vec<AgentId>) {
                 let owns = owner.and_then(|owner| owned.remove(&owner)).unwrap_or_default();
@@ -341,11 +364,11 @@ impl Tracker {
                 });
                 Box::new(Former { world: former.ranks.len() as u32, rank: was, given: given.collect() })
             });
-            newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, former, local });
+            newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, former, has_local });
             slot.state = RankSlotState::Planned { at: version, round, oldest: version };
         }
         let (generation, lineage, hooked) = (self.generation, self.lineage(), self.hooked);
-        Plan { generation, lineage, newcomers, table, holders, reason, hooked }
+        (Plan { generation, lineage, newcomers, table, holders, reason, hooked }, locals)
     }
 
     /// What an agent has that is not what the job is to begin with. Once it has begun that does no harm.

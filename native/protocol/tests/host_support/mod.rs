@@ -79,7 +79,7 @@ pub fn newcomer(rank: u32, number: u32, version: u32) -> Newcomer {
         own: None,
         own_holders: Vec::new(),
         former: None,
-        local: None,
+        has_local: false,
     }
 }
 

@@ -668,11 +668,12 @@ rejoin_status rejoin_xgboost_communicator(rejoin_xgboost *rank, const char **jso
  * `round` (both from 0), before XGBoost sends anything of it. The first one of an incarnation is
  * the version that it starts at, with the checkpoint that it was given. `checkpoint` is what a rank
  * that comes back starts from, the same bytes at every rank; it is copied into this process's
- * memory. `own`, if it isn't NULL, is what only this rank has; the tracker keeps it, so let it be
- * short. `complete` (1) says that nothing is left to train.
+ * memory. `own`, if it isn't NULL, is what only this rank has; the tracker keeps it, so it may have
+ * 262144 bytes and no more. `complete` (1) says that nothing is left to train.
  *
- * Returns REJOIN_MISMATCH when ranks have other bytes or are at another place, REJOIN_ROLLED_BACK
- * or REJOIN_FENCED when this incarnation is over, REJOIN_OUT_OF_SPACE.
+ * Returns REJOIN_BAD_ARGUMENT for a longer `own`, and the rank is where it was; REJOIN_MISMATCH when
+ * ranks have other bytes or are at another place, REJOIN_ROLLED_BACK or REJOIN_FENCED when this
+ * incarnation is over, REJOIN_OUT_OF_SPACE.
  */
 rejoin_status rejoin_xgboost_enter(rejoin_xgboost *rank, uint32_t version, uint32_t round, const void *checkpoint,
                                    size_t bytes, const void *own, size_t own_bytes, int32_t complete);

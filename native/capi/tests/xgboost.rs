@@ -153,6 +153,25 @@ fn a_rank_that_comes_back_is_given_what_was_entered_and_all_that_is_known_of_it(
 }
 
 #[test]
+fn more_of_its_own_than_is_kept_of_a_rank_is_refused_and_the_rank_goes_on() {
+    let job = Job::new(1);
+    let process = Process::new(&job, &options(c"3.4.1".as_ptr()), |_| {});
+    let (first, status) = process.join(0);
+    first.check(status);
+    first.check(first.communicator().1);
+    first.check(first.enter(0, 0, b"", None, 0));
+    let most = vec![7; 262_144];
+    first.check(first.enter(1, 5, b"a model", Some(&most), 0));
+    assert_eq!(first.enter(2, 6, b"the next", Some(&vec![7; 262_145]), 0), BAD_ARGUMENT);
+    assert!(first.message().contains("262145 bytes that only this rank has"), "{}", first.message());
+    first.check(first.enter(2, 6, b"the next", Some(&most), 0));
+    drop(first);
+    let (second, status) = process.join(1);
+    second.check(status);
+    assert_eq!(second.load(), ((2, 6, 0, b"the next".to_vec()), most));
+}
+
+#[test]
 fn a_checkpoint_that_is_another_one_than_before_is_refused() {
     let job = Job::new(1);
     let process = Process::new(&job, &options(c"3.2.0".as_ptr()), |_| {});

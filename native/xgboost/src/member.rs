@@ -8,6 +8,7 @@ use rejoin_communicator::Prints;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Attempt, MemberId, Rank, Version};
+use rejoin_protocol::message::LOCAL_LIMIT;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,8 +123,9 @@ impl Member {
     /// `complete` that nothing is left to train. No XGBoost call may be in progress.
     ///
     /// # Errors
-    /// `Mismatch` for other bytes than were given for the version that it starts at; why the
-    /// member's calls end; as [`Plane::take`](crate::Plane::take).
+    /// `BadArgument` for more than [`LOCAL_LIMIT`] bytes of `local`; `Mismatch` for other bytes
+    /// than were given for the version that it starts at; why the member's calls end; as
+    /// [`Plane::take`](crate::Plane::take).
     pub fn enter(
         &self,
         version: Version,
@@ -133,6 +135,16 @@ impl Member {
         complete: bool,
     ) -> Result<(), Error> {
         let (id, start) = (self.id()?, self.start()?);
+        if let Some(local) = local.as_ref().filter(|local| local.len() > LOCAL_LIMIT) {
+            let text = format!(
+                "rank {} enters version {version} (round {round}) with {} bytes that only this rank has: its scores \
+                 of a metric of its own, or what a callback carries; expected at most {LOCAL_LIMIT}. Train fewer \
+                 rounds, evaluate on fewer sets, or carry less",
+                self.rank,
+                local.len()
+            );
+            return Err(Error::new(Code::BadArgument, text));
+        }
         let checkpoint = checkpoint(start.lineage, version, round, &bytes, complete);
         let given = start.checkpoint.filter(|given| given.version == version);
         if given.is_some_and(|given| (given.length, given.digest) != (checkpoint.length, checkpoint.digest)) {

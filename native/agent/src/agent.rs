@@ -411,6 +411,8 @@ impl Agent {
             // A control thread that panicked has nothing left to say; its waiting cells were answered on the way out.
             let _ = control.join();
         }
+        // Whose memory they use may be gone as soon as the agent is.
+        self.shared.store.await_releases();
     }
 }
 

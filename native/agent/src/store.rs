@@ -9,7 +9,9 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use twox_hash::xxhash3_128::Hasher;
 
 /// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it
@@ -53,6 +55,15 @@ pub(crate) struct CheckpointStore {
     /// The memory of a checkpoint that was dropped, for the next one: memory that was touched
     /// before is written several times as fast. At most one, and no caller waits for it.
     spare: Mutex<BytesMut>,
+    releaser: Mutex<Option<Releaser>>,
+}
+
+/// The thread on which suppliers are dropped. That may take a lock of the language that they come
+/// from, Python's or that of a JVM that collects garbage, and whoever holds the store or sends
+/// heartbeats must not wait for one.
+struct Releaser {
+    suppliers: Sender<Arc<Supplier>>,
+    thread: JoinHandle<()>,
 }
 
 impl Kept {
@@ -87,7 +98,19 @@ impl CheckpointStore {
     /// # Errors
     /// `Mismatch` when another checkpoint is held under this name; what was held stays.
     pub(crate) fn put(&self, checkpoint: Checkpoint, model: impl Into<Model>) -> Result<(), Error> {
-        let (mut held, model) = (self.held.lock(), model.into());
+        let mut model = Some(model.into());
+        let put = self.put_in(&mut self.held.lock(), checkpoint, &mut model);
+        self.release(model);
+        put
+    }
+
+    /// What isn't kept, or was before, is in `model` then.
+    fn put_in(
+        &self,
+        held: &mut BTreeMap<CheckpointName, (Checkpoint, Model)>,
+        checkpoint: Checkpoint,
+        model: &mut Option<Model>,
+    ) -> Result<(), Error> {
         match held.get(&checkpoint.name()) {
             Some((there, _)) if !there.agrees(&checkpoint) => Err(Error::new(
                 Code::Mismatch,
@@ -103,10 +126,45 @@ impl CheckpointStore {
                     checkpoint.digest
                 ),
             )),
-            Some((_, there)) if matches!((there, &model), (Model::Made(_), _) | (_, Model::Lazy(_))) => Ok(()),
+            Some((_, there)) if matches!((there, &model), (Model::Made(_), _) | (_, Some(Model::Lazy(_)))) => Ok(()),
             _ => {
-                held.insert(checkpoint.name(), (checkpoint, model));
+                let new = model.take().map(|model| (checkpoint, model));
+                let before = new.and_then(|new| held.insert(checkpoint.name(), new));
+                *model = before.map(|(_, before)| before);
                 Ok(())
+            }
+        }
+    }
+
+    /// Drops these models; those that aren't made yet on a thread of their own.
+    fn release(&self, models: impl IntoIterator<Item = Model>) {
+        let lazy = models.into_iter().filter_map(|model| match model {
+            Model::Made(_) => None,
+            Model::Lazy(supplier) => Some(supplier),
+        });
+        for supplier in lazy {
+            let mut releaser = self.releaser.lock();
+            if releaser.is_none() {
+                match Releaser::start() {
+                    Ok(started) => *releaser = Some(started),
+                    // It is dropped here, late rather than never.
+                    Err(cause) => log::warn!("no thread can be started that drops a checkpoint's supplier: {cause}"),
+                }
+            }
+            if let Some(releaser) = &*releaser {
+                let _ = releaser.suppliers.send(supplier);
+            }
+        }
+    }
+
+    /// Waits until all suppliers are dropped that are needed no more.
+    pub(crate) fn await_releases(&self) {
+        let releaser = self.releaser.lock().take();
+        if let Some(Releaser { suppliers, thread }) = releaser {
+            drop(suppliers);
+            // A supplier may be what keeps the agent that ends with it.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
             }
         }
     }
@@ -206,12 +264,16 @@ impl CheckpointStore {
             dropped.extend(held.remove(&name));
         }
         drop(held);
-        // What is still read is freed by its last reader.
-        let buffers = dropped.into_iter().filter_map(|(_, model)| match model {
-            Model::Made(bytes) => bytes.try_into_mut().ok(),
-            Model::Lazy(_) => None,
-        });
-        if let Some(largest) = buffers.max_by_key(BytesMut::capacity) {
+        let (mut buffers, mut suppliers) = (Vec::new(), Vec::new());
+        for (_, model) in dropped {
+            match model {
+                // What is still read is freed by its last reader.
+                Model::Made(bytes) => buffers.extend(bytes.try_into_mut()),
+                Model::Lazy(_) => suppliers.push(model),
+            }
+        }
+        self.release(suppliers);
+        if let Some(largest) = buffers.into_iter().max_by_key(BytesMut::capacity) {
             *self.spare.lock() = largest;
         }
     }
@@ -229,9 +291,20 @@ impl CheckpointStore {
 
     /// Drops everything.
     pub(crate) fn clear(&self) {
-        self.held.lock().clear();
+        let held = std::mem::take(&mut *self.held.lock());
+        self.release(held.into_values().map(|(_, model)| model));
         self.durable.lock().clear();
         *self.spare.lock() = BytesMut::new();
+    }
+}
+
+impl Releaser {
+    fn start() -> std::io::Result<Releaser> {
+        let (suppliers, dropped) = channel::<Arc<Supplier>>();
+        let thread = std::thread::Builder::new().name("rejoin-release".into());
+        // The program's own code: a panic of it ends the thread, and what comes after it is dropped where it is sent.
+        let thread = thread.spawn(move || dropped.into_iter().for_each(drop))?;
+        Ok(Releaser { suppliers, thread })
     }
 }
 
@@ -239,6 +312,48 @@ impl CheckpointStore {
 mod tests {
     use super::*;
     use crate::digest::digest;
+    use std::time::Duration;
+
+    /// Dropping one waits until it is let go.
+    struct Slow(Arc<Mutex<()>>, Sender<()>);
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            drop(self.0.lock());
+            let _ = self.1.send(());
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_supplier_to_be_dropped_but_who_ends_the_agent() {
+        let store = Arc::new(CheckpointStore::default());
+        let lock = Arc::new(Mutex::new(()));
+        let (sender, dropped) = channel();
+        let lazy = |version| {
+            let slow = Slow(lock.clone(), sender.clone());
+            let supplier = move || {
+                let _ = &slow;
+                Ok(vec![version as u8])
+            };
+            let name = crate::agent::lazy_checkpoint(Lineage(0), Version(version), version);
+            store.put(name, Model::Lazy(Arc::new(supplier))).unwrap();
+        };
+        let held = lock.lock();
+        lazy(1);
+        lazy(1);
+        lazy(2);
+        store.put(checkpoint(b"model"), Bytes::from_static(b"model")).unwrap();
+        store.forget(Lineage(0), Version(1));
+        assert!(store.find(&checkpoint(b"model")).is_some());
+        store.clear();
+        assert!(dropped.try_recv().is_err(), "the lock is held");
+        drop(held);
+        store.await_releases();
+        assert_eq!(dropped.try_iter().count(), 3);
+        lazy(3);
+        store.forget(Lineage(0), Version(3));
+        assert!(dropped.recv_timeout(Duration::from_secs(60)).is_ok(), "also afterwards");
+    }
 
     fn checkpoint(bytes: &[u8]) -> Checkpoint {
         Checkpoint {

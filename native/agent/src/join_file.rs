@@ -243,7 +243,9 @@ impl JoinFile {
             file.write_all(b"\n")?;
             file.as_file().sync_all()?;
             file.persist(path).map_err(|failed| failed.error)?;
-            Ok(())
+            // Only now a crash of the machine leaves the new one: a tracker that found the former would take the number
+            // of a life that agents know already.
+            File::open(folder)?.sync_all()
         };
         write().map_err(|cause: io::Error| {
             Error::new(

@@ -83,8 +83,8 @@ impl Folder for LocalFolder {
 
     fn write(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
         let path = self.0.join(name);
-        // One of each name at a time in a process; other processes that write the same have a number of their own.
-        let unfinished = path.with_extension(format!("unfinished-{}", std::process::id()));
+        // Other processes may write the same, and in containers they have the same number.
+        let unfinished = path.with_extension(format!("unfinished-{:016x}", rejoin_transport::random_u64()));
         let written = (|| {
             let mut file = private(&unfinished)?;
             parts.iter().try_for_each(|part| file.write_all(part))?;

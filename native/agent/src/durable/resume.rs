@@ -7,26 +7,34 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
 use rejoin_protocol::start::Origin;
 use rejoin_transport::JobId;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-/// The newest version in a folder that is whole, for `world` ranks to start from (`None`: any number of them, as in an
-/// elastic job). Its files are read to their ends; what is damaged is reported and passed over. `None` when there is
-/// none.
+/// The newest version in a folder that is whole, for `world` ranks to start from (`None`: any
+/// number of them, as in an elastic job). Files are read to their ends from the newest on; what is
+/// damaged is reported and passed over. `None` when there is none.
 ///
 /// # Errors
-/// `Io` when the folder or a file can't be read, and `OutOfSpace` when there is no memory for one:
+/// `Io` when the folder or a file that is looked at can't be read, and `OutOfSpace` when there is no memory for one:
 /// it may be whole all the same, and is not passed over; `BadArgument` when it was taken by another number of ranks,
 /// each with a model of its own.
 pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Result<Option<Origin>, Error> {
     let found = file::list(folder, identity)?;
     let Some(last) = found.iter().map(|found| found.checkpoint.lineage).max() else { return Ok(None) };
-    let mut there: BTreeSet<CheckpointName> = BTreeSet::new();
-    for found in &found {
-        if is_undamaged(folder, found)? {
-            there.insert(found.checkpoint.name());
+    // Read from the newest on, and no further than to the first that is whole: all of them can take minutes, and agents
+    // wait for their tracker no longer than a lease.
+    let mut looked: BTreeMap<CheckpointName, bool> = BTreeMap::new();
+    let mut is_there = |checkpoint: &Checkpoint| -> Result<bool, Error> {
+        let name = checkpoint.name();
+        if let Some(known) = looked.get(&name) {
+            return Ok(*known);
         }
-    }
-    let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
+        let mut there = false;
+        for file in found.iter().filter(|found| found.checkpoint.name() == name) {
+            there = there || is_undamaged(folder, file)?;
+        }
+        looked.insert(name, there);
+        Ok(there)
+    };
     // As many as have files, at least. Where no header says how many, a job of any number of ranks can't tell whether
     // those of the last ones are missing.
     let took = |common: &Found| {
@@ -36,11 +44,19 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Resul
         let said = files().map(|other| other.world).max().filter(|said| *said > 0).or(world)?;
         Some(said.max(owners.unwrap_or(0)))
     };
-    let is_whole = |found: &&Found| match took(found) {
-        Some(took) => is_there(&found.checkpoint) && is_whole(&found.checkpoint, took, is_there),
-        None => is_there(&found.checkpoint) && found.checkpoint.owner.is_none() && !found.checkpoint.has_own,
-    };
-    let Some(whole) = found.iter().rev().find(is_whole) else { return Ok(None) };
+    let mut newest = None;
+    for common in found.iter().rev().filter(|common| common.checkpoint.owner.is_none()) {
+        let checkpoint = &common.checkpoint;
+        let is_whole = match took(common) {
+            Some(took) => is_there(checkpoint)? && is_whole(checkpoint, took, &mut is_there)?,
+            None => !checkpoint.has_own && is_there(checkpoint)?,
+        };
+        if is_whole {
+            newest = Some(common);
+            break;
+        }
+    }
+    let Some(whole) = newest else { return Ok(None) };
     let Checkpoint { version, has_own, .. } = whole.checkpoint;
     let took = took(whole).unwrap_or(0);
     if let Some(world) = world.filter(|world| has_own && took != *world) {
@@ -67,9 +83,20 @@ pub fn others(folder: &dyn Folder, identity: JobId) -> Result<usize, Error> {
 
 /// Whether a version can be started from: the model that all have is `checkpoint`, and each rank's
 /// own is there too, if they had some.
-pub(super) fn is_whole(checkpoint: &Checkpoint, world: u32, is_there: impl Fn(&Checkpoint) -> bool) -> bool {
-    let own = |rank| is_there(&Checkpoint { owner: Some(Rank(rank)), ..*checkpoint });
-    checkpoint.owner.is_none() && (!checkpoint.has_own || (0..world).all(own))
+pub(super) fn is_whole<E>(
+    checkpoint: &Checkpoint,
+    world: u32,
+    mut is_there: impl FnMut(&Checkpoint) -> Result<bool, E>,
+) -> Result<bool, E> {
+    if checkpoint.owner.is_some() || !checkpoint.has_own {
+        return Ok(checkpoint.owner.is_none());
+    }
+    for rank in 0..world {
+        if !is_there(&Checkpoint { owner: Some(Rank(rank)), ..*checkpoint })? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn version_of(found: &Found) -> (Lineage, Version) {
@@ -146,9 +173,9 @@ mod tests {
         assert_eq!(found(folder, 2), Some((2, 5, 4)));
     }
 
-    /// One whose files are there, and can't be read at the moment.
+    /// One whose files are there, and can't be read at the moment: all, or the one of this name.
     #[derive(Debug)]
-    struct OutOfReach(LocalFolder);
+    struct OutOfReach(LocalFolder, Option<String>);
 
     impl std::fmt::Display for OutOfReach {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -166,6 +193,7 @@ mod tests {
         fn read(&self, name: &str, from: u64, into: &mut [u8]) -> std::io::Result<()> {
             match from {
                 0 => self.0.read(name, from, into),
+                _ if self.1.as_ref().is_some_and(|only| only != name) => self.0.read(name, from, into),
                 _ => Err(std::io::Error::other("no datanode has the block")),
             }
         }
@@ -181,9 +209,19 @@ mod tests {
     fn a_file_that_cannot_be_read_now_is_not_taken_for_a_damaged_one() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 3, None, false);
-        let error = newest(&OutOfReach(at(folder.path())), super::super::identity(NAME), Some(2)).unwrap_err();
+        let error = newest(&OutOfReach(at(folder.path()), None), super::super::identity(NAME), Some(2)).unwrap_err();
         assert_eq!(error.code, Code::Io);
         assert!(error.message.contains("no datanode has the block"), "{error}");
+    }
+
+    #[test]
+    fn what_is_older_than_the_newest_whole_version_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = write(folder.path(), 0, 3, None, false);
+        write(folder.path(), 0, 5, None, false);
+        let name = old.file_name().unwrap().to_str().unwrap().to_string();
+        let origin = newest(&OutOfReach(at(folder.path()), Some(name)), super::super::identity(NAME), Some(2)).unwrap();
+        assert_eq!(origin.unwrap().checkpoint.version, Version(5));
     }
 
     #[test]

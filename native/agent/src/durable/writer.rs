@@ -12,6 +12,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Checkpoint, MemberId, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -140,9 +141,9 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
 fn tidy(durable: &Durable, job: JobId, world: u32) {
     let Ok(found) = file::list(&*durable.folder, job) else { return };
     let there: BTreeSet<_> = found.iter().map(|found| found.checkpoint.name()).collect();
-    let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
+    let is_there = |checkpoint: &Checkpoint| Ok::<bool, Infallible>(there.contains(&checkpoint.name()));
     let took = |found: &Found| if found.world == 0 { world } else { found.world };
-    let is_whole = |found: &&Found| is_whole(&found.checkpoint, took(found), is_there);
+    let is_whole = |found: &&Found| matches!(is_whole(&found.checkpoint, took(found), is_there), Ok(true));
     let whole: Vec<_> = found.iter().filter(is_whole).map(|found| &found.checkpoint).collect();
     let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
     for Found { checkpoint, name, .. } in &found {

@@ -44,6 +44,13 @@ impl Server {
 
     pub(super) fn flush_launchers(&mut self) {
         for (token, cause) in self.launchers.flush() {
+            // One that goes resets its connection, and writing fails before its last words are read.
+            while let Some(Ok(Received::Frame(_, payload))) = self.launchers.receive(token) {
+                let said = wire::decode::<LauncherMessage>(&payload);
+                if said.and_then(|message| self.launcher_said(token, message)).is_err() {
+                    break;
+                }
+            }
             self.launcher_gone(token, &cause.to_string(), is_cut_off(&cause));
         }
     }

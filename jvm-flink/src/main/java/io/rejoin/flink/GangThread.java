@@ -109,8 +109,9 @@ abstract class GangThread {
   final <A extends ProcessAgent> End stay(Class<A> kind, GangTask.Opener<A> opener, Stay<A> stay)
       throws Exception {
     int ended = 0;
+    String misuse = "";
     while (true) {
-      Offer offer = offer(ended);
+      Offer offer = offer(ended).misuse(misuse);
       Answer gang = ask(offer);
       if (gang.kind == Answer.Kind.OVER) {
         return new End(false, whole(gang, offer));
@@ -128,6 +129,7 @@ abstract class GangThread {
       if (outcome.failure != null) {
         LOG.info("{}: gang {} is over: {}", this, gang.gang, outcome.failure.getMessage());
         ended = gang.gang;
+        misuse = misuse(outcome.failure);
       } else if (outcome.done) {
         return new End(false, null);
       } else {
@@ -158,6 +160,12 @@ abstract class GangThread {
     return code == RejoinException.Code.CANCELLED
         || code == RejoinException.Code.UNRECOVERABLE
         || code == RejoinException.Code.BAD_STATE;
+  }
+
+  /** An agent that is over says so with BAD_STATE, and so does a call that can't be made. */
+  private static String misuse(Exception failure) {
+    RejoinException reason = (RejoinException) failure;
+    return reason.code() == RejoinException.Code.BAD_STATE ? reason.text() : "";
   }
 
   /** Asks the coordinator until there is a gang, or all is over. */

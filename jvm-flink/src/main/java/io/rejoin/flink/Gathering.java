@@ -17,6 +17,9 @@ import java.util.stream.Collectors;
  * all ranks have said what they have: with the newest state of all.
  */
 final class Gathering {
+  /** So many gangs in a row may end with BAD_STATE, and no more than a version further each. */
+  private static final int MOST_MISUSES = 3;
+
   private final int world;
   private final TreeMap<Integer, Offer> offers = new TreeMap<>();
   private final TreeMap<Integer, Integer> attempts = new TreeMap<>();
@@ -27,6 +30,8 @@ final class Gathering {
   // Of ranks that have come to a savepoint that stops the job: their attempts.
   private final TreeMap<Integer, Integer> stopping = new TreeMap<>();
   private int gang;
+  private int version;
+  private int misuses;
   private boolean running;
   private boolean stopped;
 
@@ -52,7 +57,8 @@ final class Gathering {
    * A rank asks.
    *
    * @throws RejoinException MISMATCH when two ranks have different states of the newest version, or
-   *     a rank comes back with other rows than the gang has trained on
+   *     a rank comes back with other rows than the gang has trained on; BAD_STATE when one gang
+   *     after the other ends by a call that can't be made
    */
   Decision asked(Offer offer) {
     if (offer.attempt < attempts.getOrDefault(offer.rank, 0)) {
@@ -64,6 +70,7 @@ final class Gathering {
     }
     if (running && offer.ended == gang) {
       end();
+      refuseMisuse(offer);
     }
     if (running) {
       checkRows(offer);
@@ -77,6 +84,25 @@ final class Gathering {
     return Decision.BEGIN;
   }
 
+  /** What a program does wrong it does in each gang again, and gangs would begin without an end. */
+  private void refuseMisuse(Offer offer) {
+    boolean wentOn = offer.version > version + 1;
+    misuses = offer.misuse.isEmpty() ? 0 : wentOn ? 1 : misuses + 1;
+    if (misuses >= MOST_MISUSES) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_STATE,
+          misuses
+              + " gangs in a row have ended for rank "
+              + offer.rank
+              + ", the last one at version "
+              + offer.version
+              + ", with: "
+              + offer.misuse
+              + ". Look at what the trainer calls: its model, and the communicator, whose"
+              + " checkpoints, load and end are Rejoin's to call");
+    }
+  }
+
   /** A gang was begun, as {@link Decision#BEGIN} says; its number, from 1. */
   int begun() {
     for (Offer offer : offers.values()) {
@@ -85,6 +111,7 @@ final class Gathering {
       }
     }
     running = true;
+    version = newest().version;
     offers.clear();
     holders.clear();
     return ++gang;

@@ -37,6 +37,9 @@ final class Offer implements CoordinationRequest {
   /** The number of the gang that has ended for this rank; 0 for none. */
   final int ended;
 
+  /** What was called at a wrong time, where the gang has ended by that; else empty. */
+  final String misuse;
+
   /** The address at which this subtask's TaskManager reaches the JobManager; empty if unknown. */
   final String jobManager;
 
@@ -53,7 +56,7 @@ final class Offer implements CoordinationRequest {
   final byte[] read;
 
   Offer(int rank, int attempt, int version, String digest, int ended, String jobManager) {
-    this(rank, attempt, version, digest, ended, jobManager, null, "", 0, new byte[0]);
+    this(rank, attempt, version, digest, ended, "", jobManager, null, "", 0, new byte[0]);
   }
 
   private Offer(
@@ -62,6 +65,7 @@ final class Offer implements CoordinationRequest {
       int version,
       String digest,
       int ended,
+      String misuse,
       String jobManager,
       RowFingerprint rows,
       String process,
@@ -72,6 +76,7 @@ final class Offer implements CoordinationRequest {
     this.version = version;
     this.digest = digest;
     this.ended = ended;
+    this.misuse = misuse;
     this.jobManager = jobManager;
     this.rows = rows;
     this.process = process;
@@ -82,18 +87,35 @@ final class Offer implements CoordinationRequest {
   /** The same of a rank that has all its rows. */
   Offer rows(RowFingerprint all, String where) {
     return new Offer(
-        rank, attempt, version, digest, ended, jobManager, all, where, resultFrom, read);
+        rank, attempt, version, digest, ended, misuse, jobManager, all, where, resultFrom, read);
+  }
+
+  /** The same of a rank whose gang has ended with BAD_STATE. */
+  Offer misuse(String text) {
+    return new Offer(
+        rank, attempt, version, digest, ended, text, jobManager, rows, process, resultFrom, read);
   }
 
   /** The same of a rank that has so many bytes of the result. */
   Offer resultFrom(int bytes) {
     byte[] told = {};
-    return new Offer(rank, attempt, version, digest, ended, jobManager, rows, process, bytes, told);
+    return new Offer(
+        rank, attempt, version, digest, ended, misuse, jobManager, rows, process, bytes, told);
   }
 
   /** The same of a rank that was restored, and keeps rows of splits that were read so far. */
   Offer read(byte[] positions) {
     return new Offer(
-        rank, attempt, version, digest, ended, jobManager, rows, process, resultFrom, positions);
+        rank,
+        attempt,
+        version,
+        digest,
+        ended,
+        misuse,
+        jobManager,
+        rows,
+        process,
+        resultFrom,
+        positions);
   }
 }

@@ -243,11 +243,30 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     }
   }
 
+  /** Of what is set; any other machine's would fail again and again. */
+  private String own(String set) {
+    try {
+      InetAddress address = InetAddress.getByName(set);
+      if (NetworkInterface.getByInetAddress(address) != null) {
+        return address.getHostAddress();
+      }
+    } catch (IOException unknown) {
+      LOG.debug("{} has no address", set, unknown);
+    }
+    throw new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT,
+        settings.name(FlinkSettings.TRACKER_HOST)
+            + " is "
+            + set
+            + "; expected a name or an address of the JobManager's own machine, which TaskManagers"
+            + " reach");
+  }
+
   /** The JobManager's address that TaskManagers reach. */
   private String host(String jobManager) {
     String set = settings.text(FlinkSettings.TRACKER_HOST);
     if (!set.isEmpty()) {
-      return GangTask.address(set);
+      return own(set);
     }
     try {
       if (!jobManager.isEmpty()) {

@@ -168,8 +168,14 @@ final class JobShape {
             + " to true: one death then restarts all subtasks from Flink's last checkpoint, and"
             + " behind an exchange the job ends with MISMATCH where rows come in another order";
     String scheduler = String.valueOf(configuration.get(JobManagerOptions.SCHEDULER));
-    if (scheduler.equalsIgnoreCase("adaptive")
-        || configuration.get(JobManagerOptions.SCHEDULER_MODE) != null) {
+    if (configuration.get(JobManagerOptions.SCHEDULER_MODE) != null) {
+      throw refused(
+          JobManagerOptions.SCHEDULER_MODE.key()
+              + " is "
+              + configuration.get(JobManagerOptions.SCHEDULER_MODE),
+          "this mode restarts all subtasks whenever one is lost; remove it" + allow);
+    }
+    if (scheduler.equalsIgnoreCase("adaptive")) {
       throw refused(
           JobManagerOptions.SCHEDULER.key() + " is adaptive",
           "this scheduler restarts all subtasks whenever one is lost; set it to default" + allow);

@@ -44,9 +44,18 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
     return mailbox;
   }
 
-  /** A model goes downstream; called by the rank's thread. */
-  final void emit(M model) {
-    mail(() -> output.collect(new StreamRecord<>(model)), "a model goes downstream");
+  /**
+   * A model goes downstream; called by the rank's thread.
+   *
+   * @param taken called by Flink's when it is there
+   */
+  final void emit(M model, Runnable taken) {
+    mail(
+        () -> {
+          output.collect(new StreamRecord<>(model));
+          taken.run();
+        },
+        "a model goes downstream");
   }
 
   /** All is trained, and ranks may end from now on; called by the rank's thread. */

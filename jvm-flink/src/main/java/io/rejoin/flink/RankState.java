@@ -82,7 +82,14 @@ final class RankState<T> {
     return new RejoinException(RejoinException.Code.BAD_ARGUMENT, why);
   }
 
-  void write(TypeSerializer<T> serializer, DataOutputView out) throws IOException {
+  /**
+   * Writes it.
+   *
+   * @param hash by which rows were marked as they came
+   * @throws RejoinException MISMATCH when one was changed since
+   */
+  void write(TypeSerializer<T> serializer, ContentHash<T> hash, DataOutputView out)
+      throws IOException {
     out.writeInt(FORMAT);
     out.writeInt(world);
     out.writeBoolean(bySplit);
@@ -92,7 +99,7 @@ final class RankState<T> {
     TypeSerializerSnapshot.writeVersionedSnapshot(out, serializer.snapshotConfiguration());
     out.writeInt(kept.size());
     for (SplitRows<T> split : kept) {
-      split.write(serializer, out);
+      split.write(serializer, hash, out);
     }
   }
 

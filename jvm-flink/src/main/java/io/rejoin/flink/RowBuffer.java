@@ -1,6 +1,8 @@
 package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -24,6 +26,7 @@ final class RowBuffer<T> {
 
   private final int limit;
   private final Runnable look;
+  private final ContentHash<T> hash;
   private final KeptRows<T> kept = new KeptRows<>();
   private final Arrivals<T> arrivals = new Arrivals<>();
   // How many of those wait for rows of another rank.
@@ -57,11 +60,13 @@ final class RowBuffer<T> {
   /**
    * One that is full when so many rows wait.
    *
+   * @param hash of rows, for the trainer's thread
    * @param look has Flink's thread look here: bring the rows that it has, and see whether there is
    *     room; called by any thread
    */
-  RowBuffer(int limit, Runnable look) {
+  RowBuffer(int limit, ContentHash<T> hash, Runnable look) {
     this.limit = limit;
+    this.hash = hash;
     this.look = look;
   }
 
@@ -365,7 +370,11 @@ final class RowBuffer<T> {
     if (part.fingerprint(share.first, last) != share.fingerprint) {
       throw SplitRows.others(share.toString(), "some have other bytes, or another order, here");
     }
-    part.copyTo(into, share.first, last);
+    try {
+      part.copyTo(into, share.first, last, hash);
+    } catch (IOException e) {
+      throw new UncheckedIOException("writing to memory can't fail", e);
+    }
   }
 
   /** Else what was another reader's might be trained on twice, as rows of this one. */

@@ -7,7 +7,7 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
 
 /** The hash of a row's content: the row's own, or that of the bytes that it is serialized to. */
-final class RowHash<T> {
+final class RowHash<T> implements ContentHash<T> {
   private final TypeSerializer<T> serializer;
   private final DataOutputSerializer scratch = new DataOutputSerializer(256);
   private final CRC32C one = new CRC32C();
@@ -17,7 +17,8 @@ final class RowHash<T> {
     this.serializer = serializer;
   }
 
-  long of(T row) throws IOException {
+  @Override
+  public long of(T row) throws IOException {
     if (row instanceof HashedRow) {
       return ((HashedRow) row).contentHash();
     }

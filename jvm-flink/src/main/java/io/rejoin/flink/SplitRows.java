@@ -30,6 +30,10 @@ final class SplitRows<T> {
   private int tail;
   // The sum before the row at head.
   private long dropped;
+  // Rows before this number have been given to be trained on.
+  private long given;
+  // Rows before this number have marks that an older serializer may have made.
+  private long restoredUntil;
 
   SplitRows(String name, long first, Long fingerprint) {
     this(name, first, fingerprint, FIRST_CAPACITY);
@@ -123,6 +127,8 @@ final class SplitRows<T> {
       addMarked(following.values[row], following.sums[row] - following.sum(row));
     }
     next = following.next;
+    restoredUntil = Math.max(restoredUntil, following.restoredUntil);
+    given = Math.max(given, following.given);
   }
 
   SplitRows<T> copy() {
@@ -133,6 +139,7 @@ final class SplitRows<T> {
     copy.sums = Arrays.copyOfRange(sums, head, tail);
     copy.tail = size();
     copy.dropped = dropped;
+    copy.restoredUntil = restoredUntil;
     return copy;
   }
 
@@ -179,9 +186,16 @@ final class SplitRows<T> {
     return to <= from ? 0 : sum(index(to)) - sum(index(from));
   }
 
-  /** Adds the rows from one number to before another one. */
+  /**
+   * Adds the rows from one number to before another one; those that were given before have to be
+   * what they were.
+   *
+   * @throws RejoinException MISMATCH when one isn't
+   */
   @SuppressWarnings("unchecked")
-  void copyTo(List<T> into, long from, long to) {
+  void copyTo(List<T> into, long from, long to, ContentHash<T> hash) throws IOException {
+    check(hash, from, Math.min(to, given));
+    given = Math.max(given, to);
     // A copied range is added as a block of memory, a part of a list row by row.
     into.addAll((List<T>) Arrays.asList(Arrays.copyOfRange(values, index(from), index(to))));
   }
@@ -209,8 +223,37 @@ final class SplitRows<T> {
     return mixed ^ (mixed >>> 32);
   }
 
+  /** Looks whether the rows from one number to before another one are still what has come. */
+  private void check(ContentHash<T> hash, long from, long to) throws IOException {
+    int end = index(to);
+    for (int row = index(from); row < end; row++) {
+      check(hash, row);
+    }
+  }
+
   @SuppressWarnings("unchecked")
-  void write(TypeSerializer<T> serializer, DataOutputView out) throws IOException {
+  private void check(ContentHash<T> hash, int row) throws IOException {
+    long number = numbers[row];
+    long mark = sums[row] - sum(row);
+    if (number >= restoredUntil && mark(number, hash.of((T) values[row])) != mark) {
+      throw new RejoinException(
+          RejoinException.Code.MISMATCH,
+          "row "
+              + number
+              + " of "
+              + name
+              + " isn't what it was when it came: TrainerFunction.onBatch has changed it, or"
+              + " another function that has the same object. Rows are trained on again after a"
+              + " restart; copy a row, and change the copy");
+    }
+  }
+
+  /**
+   * @throws RejoinException MISMATCH when a row was changed since it has come
+   */
+  @SuppressWarnings("unchecked")
+  void write(TypeSerializer<T> serializer, ContentHash<T> hash, DataOutputView out)
+      throws IOException {
     out.writeUTF(name);
     out.writeLong(first);
     out.writeLong(next);
@@ -220,6 +263,7 @@ final class SplitRows<T> {
     for (int row = head; row < tail; row++) {
       out.writeLong(numbers[row]);
       out.writeLong(sums[row] - sum(row));
+      check(hash, row);
       serializer.serialize((T) values[row], out);
     }
   }
@@ -237,6 +281,7 @@ final class SplitRows<T> {
       split.addMarked(serializer.deserialize(in), mark);
     }
     split.next = next;
+    split.restoredUntil = next;
     return split;
   }
 

@@ -61,7 +61,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     this.intake = intake;
     this.serializer = serializer;
     this.settings = settings;
-    this.rows = new RowBuffer<>(limit(settings), this::look);
+    this.rows = new RowBuffer<>(limit(settings), new RowHash<>(serializer), this::look);
     long batch = settings.number(FlinkSettings.BATCH_ROWS);
     this.inbox = new Inbox<>(rows, (int) Math.min(INBOX_ROWS, batch));
     this.hash = new RowHash<>(serializer);
@@ -178,7 +178,13 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     bring();
     boolean bySplit = intake.isBySplit();
     List<RankState<T>> state = List.of(RankState.of(world(), bySplit, rows));
-    RawState.write(context, state, (one, out) -> one.write(serializer, out));
+    try {
+      RawState.write(context, state, (one, out) -> one.write(serializer, hash, out));
+    } catch (RejoinException e) {
+      // Flink might take it for the end of this checkpoint alone.
+      fail(e);
+      throw Repeating.refused(e);
+    }
   }
 
   private void bring() throws Exception {

@@ -28,7 +28,8 @@ public interface TrainerFunction<T, M> extends Serializable {
    * own each, and make the same collectives in the same order. The end of this call ends a version.
    * An exception fails this rank's task, which Flink starts again.
    *
-   * @param batch in the order of the input; never more than the batch's size
+   * @param batch in the order of the input; never more than the batch's size. Its rows stay as they
+   *     are: they are trained on again after a restart, and one that was changed ends the job
    * @param ranks for collectives; its checkpoints and its end are Rejoin's to call
    * @param model the last version's; it may be changed and returned
    * @return the model of the next version

@@ -127,6 +127,6 @@ final class XgboostThread extends GangThread {
     LOG.info("{}: all is trained, {} rounds", this, trained.rounds());
     subtask
         .operator()
-        .emit(new XgboostModel(subtask.job(), trained.rounds(), scores, trained.model()));
+        .emit(new XgboostModel(subtask.job(), trained.rounds(), scores, trained.model()), () -> {});
   }
 }

@@ -53,6 +53,77 @@ class FailureTest {
         () -> ExceptionUtils.stringifyException(failure));
   }
 
+  /** Closes what isn't its to close. */
+  private static final class Closing extends Checksum {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public long[] onBatch(List<Long> batch, Communicator ranks, long[] model) throws Exception {
+      try (ranks) {
+        return super.onBatch(batch, ranks, model);
+      }
+    }
+  }
+
+  @Test
+  @Timeout(120)
+  void a_call_that_can_not_be_made_ends_the_job_and_begins_no_gang_after_the_other() {
+    Configuration settings = LocalJob.settings(10, 0);
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(2, settings);
+    Rejoin.train(env.fromSequence(1, 1_000).returns(Types.LONG), new Closing())
+        .sinkTo(new DiscardingSink<>());
+    Exception failure = assertThrows(Exception.class, env::execute);
+    String all = ExceptionUtils.stringifyException(failure);
+    for (String part : List.of("BAD_STATE", "3 gangs in a row", "the trainer calls")) {
+      assertTrue(all.contains(part), all);
+    }
+  }
+
+  /** Changes its rows. */
+  private static final class Scaling implements TrainerFunction<long[], long[]> {
+    private static final long serialVersionUID = 1L;
+    private static final CountDownLatch CHECKPOINT = new CountDownLatch(1);
+
+    @Override
+    public long[] open(TrainerContext context) {
+      return new long[1];
+    }
+
+    @Override
+    public long[] onBatch(List<long[]> batch, Communicator ranks, long[] model) throws Exception {
+      batch.forEach(row -> row[0] *= 2);
+      model[0] += batch.size();
+      // A checkpoint comes, with rows of the newest version.
+      Thread.sleep(10);
+      return model;
+    }
+
+    @Override
+    public byte[] write(long[] model) {
+      return java.nio.ByteBuffer.allocate(Long.BYTES).putLong(model[0]).array();
+    }
+
+    @Override
+    public long[] read(byte[] bytes) {
+      return new long[] {java.nio.ByteBuffer.wrap(bytes).getLong()};
+    }
+  }
+
+  @Test
+  @Timeout(120)
+  void a_trainer_that_changes_its_rows_ends_the_job_at_the_next_checkpoint() {
+    Configuration settings = LocalJob.settings(10, 0);
+    settings.setString("execution.checkpointing.interval", "50ms");
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, settings);
+    Rejoin.train(
+            env.fromSequence(1, 1_000_000).map(number -> new long[] {number}).returns(long[].class),
+            new Scaling())
+        .sinkTo(new DiscardingSink<>());
+    Exception failure = assertThrows(Exception.class, env::execute);
+    String all = ExceptionUtils.stringifyException(failure);
+    assertTrue(all.contains("isn't what it was when it came"), all);
+  }
+
   /** Rank 1 isn't open before its task ends. */
   private static final class Hanging extends Checksum {
     private static final long serialVersionUID = 1L;

@@ -52,6 +52,12 @@ class FlinkSettingsTest {
     assertEquals(120_000, values.number(CommonSettings.CALL_TIMEOUT));
     assertTrue(values.flag(FlinkSettings.ALLOW_REGION_RESTART));
     assertEquals(3 << 20, values.number(io.rejoin.settings.CommonSettings.LOG_MEMORY));
+    // As Flink writes them: "0 ms" and "200000001 bytes".
+    configuration.set(RejoinOptions.BATCH_WAIT, Duration.ZERO);
+    configuration.set(RejoinOptions.LOG_MEMORY, new MemorySize(200_000_001));
+    values = FlinkSettings.of(configuration.toMap(), false);
+    assertEquals(0, values.number(FlinkSettings.BATCH_WAIT));
+    assertEquals(200_000_001, values.number(CommonSettings.LOG_MEMORY));
   }
 
   @Test

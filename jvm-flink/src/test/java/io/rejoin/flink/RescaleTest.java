@@ -40,12 +40,12 @@ class RescaleTest {
   }
 
   private static final class Rank {
-    private final RowBuffer<String> rows = new RowBuffer<>(LIMIT, () -> {});
+    private final RowBuffer<String> rows = new RowBuffer<>(LIMIT, String::hashCode, () -> {});
     private final TreeMap<String, Integer> next = new TreeMap<>();
 
     Snapshot snapshot(int world) throws Exception {
       DataOutputSerializer state = new DataOutputSerializer(64);
-      RankState.of(world, true, rows).write(StringSerializer.INSTANCE, state);
+      RankState.of(world, true, rows).write(StringSerializer.INSTANCE, String::hashCode, state);
       return new Snapshot(state.getCopyOfBuffer(), new TreeMap<>(next));
     }
   }

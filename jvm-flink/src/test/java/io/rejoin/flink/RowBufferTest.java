@@ -19,7 +19,7 @@ class RowBufferTest {
   private static final VersionState START = VersionState.of(0, Positions.NONE, new byte[0]);
 
   private static RowBuffer<String> buffer(VersionState start, String split, String rows) {
-    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> {});
     add(buffer, split, rows);
     if (start != null) {
       buffer.load(start);
@@ -53,7 +53,7 @@ class RowBufferTest {
   }
 
   private static RowBuffer<String> restored(RowBuffer<String> from) {
-    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> {});
     buffer.restore(from.newest(), from.kept());
     return buffer;
   }
@@ -98,7 +98,7 @@ class RowBufferTest {
   void an_input_that_ends_before_the_rows_that_are_in_the_model_is_refused() throws Exception {
     RowBuffer<String> first = buffer(START, "s", "abcdefg");
     train(first, 3);
-    RowBuffer<String> nothing = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> nothing = new RowBuffer<>(100, String::hashCode, () -> {});
     nothing.owns("s", false);
     nothing.load(first.newest());
     nothing.end();
@@ -111,7 +111,7 @@ class RowBufferTest {
     enough.end();
     assertEquals("", train(enough, 3));
     // Rows with numbers are known wherever they come.
-    RowBuffer<String> elsewhere = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> elsewhere = new RowBuffer<>(100, String::hashCode, () -> {});
     elsewhere.load(first.newest());
     elsewhere.end();
     assertEquals("", train(elsewhere, 3));
@@ -124,7 +124,7 @@ class RowBufferTest {
     RowBuffer<String> first = buffer(START, "s", "abcdefg");
     train(first, 3);
     BlockingQueue<String> looks = new LinkedBlockingQueue<>();
-    RowBuffer<String> again = new RowBuffer<>(100, () -> looks.add("look"));
+    RowBuffer<String> again = new RowBuffer<>(100, String::hashCode, () -> looks.add("look"));
     again.owns("s", true);
     again.load(first.newest());
     CompletableFuture<List<Share>> given = new CompletableFuture<>();
@@ -194,7 +194,7 @@ class RowBufferTest {
 
   @Test
   void rows_of_several_splits_are_taken_as_they_come_and_given_by_split() throws Exception {
-    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> {});
     buffer.load(START);
     add(buffer, "t", "1");
     add(buffer, "s", "ab");
@@ -209,7 +209,7 @@ class RowBufferTest {
     RowBuffer<String> one = buffer(START, "s", "abcd");
     RowBuffer<String> old = restored(one);
     old.load(START);
-    RowBuffer<String> other = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> other = new RowBuffer<>(100, String::hashCode, () -> {});
     other.restore(null, List.of(new SplitRows<>("s", 4, null)));
     add(other, "s", "efg");
     other.load(START);
@@ -232,7 +232,7 @@ class RowBufferTest {
       throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abc");
     train(buffer, 3);
-    RowBuffer<String> late = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> late = new RowBuffer<>(100, String::hashCode, () -> {});
     late.load(buffer.newest());
     late.finish();
     add(late, "s", "abc");
@@ -272,7 +272,7 @@ class RowBufferTest {
 
   @Test
   void splits_that_were_read_take_no_memory_for_rows() throws Exception {
-    RowBuffer<String> buffer = new RowBuffer<>(10_000, () -> {});
+    RowBuffer<String> buffer = new RowBuffer<>(10_000, String::hashCode, () -> {});
     buffer.load(START);
     String rows = "abcdefgh".repeat(100);
     long before = usedHeap();
@@ -334,7 +334,7 @@ class RowBufferTest {
   }
 
   private static RowBuffer<String> numbered(VersionState start, long first, String rows) {
-    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> {});
     buffer.load(start);
     number(buffer, "s", first, rows);
     return buffer;
@@ -379,7 +379,7 @@ class RowBufferTest {
   void rows_of_several_ranks_that_one_rank_restores_are_one_split_again() throws Exception {
     RowBuffer<String> first = numbered(START, 0, "abc");
     RowBuffer<String> second = numbered(START, 3, "de");
-    RowBuffer<String> both = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> both = new RowBuffer<>(100, String::hashCode, () -> {});
     both.restore(null, second.kept());
     both.restore(null, first.kept());
     both.load(START);
@@ -391,7 +391,7 @@ class RowBufferTest {
   void a_row_that_two_ranks_had_is_refused() {
     RowBuffer<String> first = numbered(START, 0, "abc");
     RowBuffer<String> second = numbered(START, 2, "c");
-    RowBuffer<String> both = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> both = new RowBuffer<>(100, String::hashCode, () -> {});
     both.restore(null, first.kept());
     RejoinException error =
         assertThrows(RejoinException.class, () -> both.restore(null, second.kept()));
@@ -401,21 +401,21 @@ class RowBufferTest {
   @Test
   void rows_that_are_read_again_at_another_rank_are_compared_too() throws Exception {
     RowBuffer<String> reader = numbered(START, 0, "abc");
-    RowBuffer<String> keeper = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> keeper = new RowBuffer<>(100, String::hashCode, () -> {});
     keeper.restore(null, reader.kept());
     List<Positions> read = List.of(keeper.restoredRead().orElseThrow());
     number(reader, "s", 3, "de");
     train(reader, 5);
-    RowBuffer<String> elsewhere = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> elsewhere = new RowBuffer<>(100, String::hashCode, () -> {});
     elsewhere.othersRead(read);
     elsewhere.load(reader.newest());
     number(elsewhere, "s", 3, "def");
     assertEquals("f", train(elsewhere, 1));
-    RowBuffer<String> other = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> other = new RowBuffer<>(100, String::hashCode, () -> {});
     other.othersRead(read);
     other.load(reader.newest());
     assertThrows(RejoinException.class, () -> number(other, "s", 3, "dX"));
-    RowBuffer<String> early = new RowBuffer<>(100, () -> {});
+    RowBuffer<String> early = new RowBuffer<>(100, String::hashCode, () -> {});
     number(early, "s", 3, "dX");
     early.othersRead(read);
     assertThrows(RejoinException.class, () -> early.load(reader.newest()));
@@ -431,14 +431,14 @@ class RowBufferTest {
   @Timeout(60)
   void a_batch_waits_for_rows_that_are_not_another_ranks_turn_until_there_is_no_room()
       throws Exception {
-    RowBuffer<String> blocked = new RowBuffer<>(4, () -> {});
+    RowBuffer<String> blocked = new RowBuffer<>(4, String::hashCode, () -> {});
     blocked.load(START);
     number(blocked, "s", 3, "defg");
     assertTrue(blocked.isFull());
     List<Share> none = blocked.await(2, 0);
     assertEquals(0, none.get(0).numbers);
     assertEquals(3, none.get(0).first);
-    RowBuffer<String> free = new RowBuffer<>(4, () -> {});
+    RowBuffer<String> free = new RowBuffer<>(4, String::hashCode, () -> {});
     free.load(START);
     number(free, "s", 3, "de");
     CompletableFuture<List<Share>> waits = new CompletableFuture<>();
@@ -463,7 +463,7 @@ class RowBufferTest {
   @Test
   void the_trainer_is_not_woken_before_a_batch_has_its_rows() throws Exception {
     BlockingQueue<String> looks = new LinkedBlockingQueue<>();
-    RowBuffer<String> buffer = new RowBuffer<>(100, () -> looks.add("look"));
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> looks.add("look"));
     buffer.load(START);
     CompletableFuture<List<Share>> batch = new CompletableFuture<>();
     Thread trainer = new Thread(() -> await(batch, buffer, 3));
@@ -483,7 +483,7 @@ class RowBufferTest {
   void a_trainer_that_waits_for_more_rows_than_there_is_room_for_is_woken_by_the_last_one()
       throws Exception {
     BlockingQueue<String> looks = new LinkedBlockingQueue<>();
-    RowBuffer<String> buffer = new RowBuffer<>(2, () -> looks.add("look"));
+    RowBuffer<String> buffer = new RowBuffer<>(2, String::hashCode, () -> looks.add("look"));
     buffer.load(START);
     CompletableFuture<List<Share>> batch = new CompletableFuture<>();
     new Thread(() -> await(batch, buffer, 3)).start();
@@ -497,7 +497,7 @@ class RowBufferTest {
       throws Exception {
     List<Share> shares = buffer(START, "s", "ab").await(5, 1);
     BlockingQueue<String> looks = new LinkedBlockingQueue<>();
-    RowBuffer<String> again = new RowBuffer<>(100, () -> looks.add("look"));
+    RowBuffer<String> again = new RowBuffer<>(100, String::hashCode, () -> looks.add("look"));
     again.load(START);
     again.await(5, 1);
     looks.clear();
@@ -522,7 +522,7 @@ class RowBufferTest {
   void rows_that_have_come_are_brought_together_or_at_once_when_the_trainer_waits()
       throws Exception {
     BlockingQueue<String> looks = new LinkedBlockingQueue<>();
-    RowBuffer<String> buffer = new RowBuffer<>(100, () -> looks.add("look"));
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> looks.add("look"));
     buffer.load(START);
     Inbox<String> inbox = new Inbox<>(buffer, 3);
     inbox.add("s", Inbox.NEXT, "a", 1);
@@ -546,7 +546,7 @@ class RowBufferTest {
       throws Exception {
     List<Share> shares = buffer(START, "s", "ab").await(2, 0);
     BlockingQueue<String> looks = new LinkedBlockingQueue<>();
-    RowBuffer<String> again = new RowBuffer<>(4, () -> looks.add("look"));
+    RowBuffer<String> again = new RowBuffer<>(4, String::hashCode, () -> looks.add("look"));
     again.load(START);
     add(again, "t", "1234");
     assertTrue(again.isFull());
@@ -562,7 +562,7 @@ class RowBufferTest {
   @Test
   void there_is_room_again_when_a_quarter_of_it_is_free() throws Exception {
     List<String> looks = new ArrayList<>();
-    RowBuffer<String> buffer = new RowBuffer<>(8, () -> looks.add("look"));
+    RowBuffer<String> buffer = new RowBuffer<>(8, String::hashCode, () -> looks.add("look"));
     buffer.load(START);
     add(buffer, "s", "abcdefgh");
     assertTrue(buffer.isFull());

@@ -2,13 +2,18 @@ package io.rejoin.flink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.RejoinException;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.flink.api.common.typeutils.base.StringSerializer;
+import org.apache.flink.api.common.typeutils.base.array.IntPrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
 import org.junit.jupiter.api.Test;
@@ -34,9 +39,9 @@ class SplitRowsTest {
     }
   }
 
-  private static List<String> rows(SplitRows<String> part, long from, long to) {
+  private static List<String> rows(SplitRows<String> part, long from, long to) throws IOException {
     List<String> rows = new ArrayList<>();
-    part.copyTo(rows, from, to);
+    part.copyTo(rows, from, to, String::hashCode);
     return rows;
   }
 
@@ -54,7 +59,7 @@ class SplitRowsTest {
     return alone.fingerprintOfAll();
   }
 
-  private void compare() {
+  private void compare() throws IOException {
     assertEquals(expected.size(), seen.size());
     for (int i = 0; i < 10; i++) {
       long from = seen.first() + random.nextInt((int) (seen.next() - seen.first()) + 1);
@@ -93,13 +98,13 @@ class SplitRowsTest {
 
   private static SplitRows<String> written(SplitRows<String> rows) throws Exception {
     DataOutputSerializer out = new DataOutputSerializer(64);
-    rows.write(StringSerializer.INSTANCE, out);
+    rows.write(StringSerializer.INSTANCE, String::hashCode, out);
     return SplitRows.read(
         StringSerializer.INSTANCE, new DataInputDeserializer(out.wrapAsByteBuffer()));
   }
 
   @Test
-  void a_copy_stays_as_it_is_when_rows_are_added_and_dropped() {
+  void a_copy_stays_as_it_is_when_rows_are_added_and_dropped() throws IOException {
     add(100);
     SplitRows<String> copy = seen.copy();
     List<String> before = rows(copy, copy.first(), copy.next());
@@ -110,7 +115,7 @@ class SplitRowsTest {
   }
 
   @Test
-  void rows_that_follow_on_others_are_one_part_with_them() {
+  void rows_that_follow_on_others_are_one_part_with_them() throws IOException {
     add(30);
     SplitRows<String> following = new SplitRows<>(NAME, 30, null);
     SplitRows<String> first = seen;
@@ -125,5 +130,26 @@ class SplitRowsTest {
     compare();
     assertEquals(60, seen.next());
     assertEquals(fingerprint(0, 60), seen.fingerprintOfAll());
+  }
+
+  @Test
+  void a_row_that_was_changed_is_neither_given_again_nor_written() throws IOException {
+    ContentHash<int[]> hash = row -> row[0];
+    SplitRows<int[]> rows = new SplitRows<>(NAME, 0, 0L);
+    List<int[]> all = List.of(new int[] {1}, new int[] {2}, new int[] {3});
+    for (int[] row : all) {
+      rows.add(row, hash.of(row));
+    }
+    List<int[]> given = new ArrayList<>();
+    rows.copyTo(given, 0, 2, hash);
+    rows.copyTo(given, 0, 3, hash);
+    given.get(1)[0] = 7;
+    RejoinException changed =
+        assertThrows(RejoinException.class, () -> rows.copyTo(given, 0, 2, hash));
+    assertEquals(RejoinException.Code.MISMATCH, changed.code());
+    assertTrue(changed.text().contains("row 1 of s isn't what it was"), changed.text());
+    DataOutputSerializer out = new DataOutputSerializer(64);
+    assertThrows(
+        RejoinException.class, () -> rows.write(IntPrimitiveArraySerializer.INSTANCE, hash, out));
   }
 }

@@ -41,8 +41,7 @@ public final class SettingType {
   /** A time such as 100ms, or 0 for none. */
   public static final SettingType TIME_OR_NONE =
       new SettingType(
-          "0, or a time such as 100ms, 30s or 10min",
-          text -> text.equals("0") ? Long.valueOf(0) : millis(text));
+          "0, or a time such as 100ms, 30s or 10min", text -> quantity(text, MILLIS::get));
 
   /** A size of more than 0, such as 256m or 16g. */
   public static final SettingType SIZE =
@@ -116,26 +115,31 @@ public final class SettingType {
     return positive(text, MILLIS::get);
   }
 
+  private static Long positive(String text, Function<String, Long> unit) {
+    Long value = quantity(text, unit);
+    return value != null && value > 0 ? value : null;
+  }
+
   private static Long bytes(String text) {
     return positive(
         text,
         unit -> {
-          String bare = unit.endsWith("b") ? unit.substring(0, unit.length() - 1) : unit;
+          // Flink writes "bytes".
+          String bare = unit.equals("bytes") ? "" : unit.replaceFirst("b$", "");
           int power = bare.isEmpty() ? 0 : SIZES.indexOf(bare) + 1;
           return bare.length() > 1 || (power == 0 && !bare.isEmpty()) ? null : 1L << (10 * power);
         });
   }
 
-  /** Null for what is no quantity of a known unit, for 0, and for more than a long holds. */
-  private static Long positive(String text, Function<String, Long> unit) {
+  /** Null for what is no quantity of a known unit, and for more than a long holds. */
+  private static Long quantity(String text, Function<String, Long> unit) {
     Matcher matcher = QUANTITY.matcher(text.toLowerCase(Locale.ROOT));
     Long factor = matcher.matches() ? unit.apply(matcher.group(2)) : null;
     if (factor == null) {
       return null;
     }
     try {
-      long value = Math.multiplyExact(Long.parseLong(matcher.group(1)), factor);
-      return value > 0 ? value : null;
+      return Math.multiplyExact(Long.parseLong(matcher.group(1)), factor);
     } catch (ArithmeticException e) {
       return null;
     }

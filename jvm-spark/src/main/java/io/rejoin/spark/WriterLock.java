@@ -1,5 +1,7 @@
 package io.rejoin.spark;
 
+import static java.util.stream.Collectors.toList;
+
 import io.rejoin.RejoinException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -11,7 +13,6 @@ import java.util.UUID;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -97,7 +98,7 @@ final class WriterLock implements AutoCloseable {
       // It was removed if its holder has come to the end.
       files = of.make();
     }
-    write();
+    write(number);
     // One that has come, or come back, at the same time has the lock, or neither of the two has.
     List<String> now = others();
     if (!now.isEmpty()) {
@@ -133,7 +134,7 @@ final class WriterLock implements AutoCloseable {
   private List<String> others() throws IOException {
     return names()
         .filter(name -> name.matches(PREFIX + "[0-9a-f-]+") && !name.startsWith(mine))
-        .collect(Collectors.toList());
+        .collect(toList());
   }
 
   private Stream<String> names() throws IOException {
@@ -158,15 +159,18 @@ final class WriterLock implements AutoCloseable {
     return owner;
   }
 
-  private void write() throws IOException {
-    files.write(mine + number, new ByteBuffer[] {ByteBuffer.wrap(owner)});
+  private void write(long next) throws IOException {
+    files.write(mine + next, new ByteBuffer[] {ByteBuffer.wrap(owner)});
   }
 
   private boolean isThere() throws IOException {
     return names().anyMatch((mine + number)::equals);
   }
 
-  private synchronized void renew() {
+  /**
+   * Writes the next file and removes the last one, which stays the lock until the next is there.
+   */
+  synchronized void renew() {
     if (isOver || lostTo != null) {
       return;
     }
@@ -174,11 +178,15 @@ final class WriterLock implements AutoCloseable {
       String before = mine + number;
       boolean wasThere = isThere();
       if (wasThere) {
-        number++;
-        write();
+        write(number + 1);
         // It may have been taken over while this was written.
         wasThere = names().anyMatch(before::equals);
-        files.remove(wasThere ? before : mine + number);
+        if (wasThere) {
+          number++;
+          files.remove(before);
+        } else {
+          files.remove(mine + (number + 1));
+        }
       }
       if (!wasThere) {
         isLost();
@@ -229,7 +237,7 @@ final class WriterLock implements AutoCloseable {
     if (loss() == null) {
       try {
         // The lock goes last: whoever comes in between waits, and finds all of it or nothing.
-        for (String name : names().collect(Collectors.toList())) {
+        for (String name : names().collect(toList())) {
           if (!name.equals(mine + number)) {
             files.remove(name);
           }
@@ -251,7 +259,10 @@ final class WriterLock implements AutoCloseable {
     keeper.shutdown();
     try {
       if (lostTo == null) {
-        files.remove(mine + number);
+        // The one before it, too, where that could not be removed.
+        for (String name : names().filter(one -> one.startsWith(mine)).collect(toList())) {
+          files.remove(name);
+        }
       }
     } catch (IOException e) {
       LOG.warn("the lock of durable folder {} can't be removed: {}", of, e.toString());

@@ -47,6 +47,32 @@ class WriterLockTest {
   }
 
   @Test
+  void one_that_can_not_be_renewed_once_is_held_as_before() throws Exception {
+    CountDownLatch told = new CountDownLatch(1);
+    try (WriterLock lock = WriterLock.take(folder(), "the first", told::countDown)) {
+      File held = locks()[0];
+      int dash = held.getName().lastIndexOf('-') + 1;
+      long number = Long.parseLong(held.getName().substring(dash));
+      // A file can't be written where a folder is.
+      File next = new File(scratch, held.getName().substring(0, dash) + (number + 1));
+      assertTrue(new File(next, "in the way").mkdirs());
+      lock.renew();
+      lock.renew();
+      assertNull(lock.loss());
+      assertTrue(new File(next, "in the way").delete() && next.delete());
+      lock.renew();
+      assertNull(lock.loss());
+      assertEquals(1, locks().length);
+      assertEquals(1, told.getCount(), "it was told that the folder is another's");
+    }
+    assertEquals(0, scratch.list().length, "what it leaves behind");
+  }
+
+  private File[] locks() {
+    return scratch.listFiles((folder, name) -> name.startsWith("writer-"));
+  }
+
+  @Test
   void what_a_dead_one_has_left_is_taken_over_and_should_it_wake_it_learns_that() throws Exception {
     CountDownLatch told = new CountDownLatch(1);
     WriterLock first = WriterLock.take(folder(), "the first", told::countDown);

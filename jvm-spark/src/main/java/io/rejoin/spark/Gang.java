@@ -130,7 +130,7 @@ final class Gang {
       // and whoever removes the next listener would wait for it for ever.
       PreparedInput.uninterrupted(() -> context.removeSparkListener(registry));
       if (notices != null) {
-        notices.close();
+        PreparedInput.uninterrupted(notices::close);
       }
       listeners.forEach(EventDelivery::close);
     }
@@ -264,16 +264,9 @@ final class Gang {
   private void followEvents() {
     long quiet = 0;
     while (end == null && quiet < LAST_EVENTS_MILLIS) {
+      TrainingEvent event;
       try {
-        TrainingEvent event = tracker.poll(POLL_MILLIS).orElse(null);
-        if (event != null) {
-          take(event);
-        } else if (sparkIsDone) {
-          quiet += POLL_MILLIS;
-        }
-        if (notices != null && end == null && !sparkIsDone) {
-          notices.look();
-        }
+        event = tracker.poll(POLL_MILLIS).orElse(null);
       } catch (RejoinException e) {
         LOG.debug(
             "the tracker of job {} was closed while its events were followed",
@@ -281,9 +274,31 @@ final class Gang {
             e);
         return;
       }
+      if (event != null) {
+        follow(() -> take(event));
+      } else if (sparkIsDone) {
+        quiet += POLL_MILLIS;
+      }
+      if (notices != null && end == null && !sparkIsDone) {
+        follow(notices::look);
+      }
     }
     if (end != null && end.kind() == TrainingEvent.Kind.JOB_ENDED) {
       letGoOfTheOthers();
+    }
+  }
+
+  /**
+   * Without the events that follow the job would never be seen to end; and Spark throws checked
+   * exceptions of which its methods say nothing.
+   */
+  private void follow(Runnable step) {
+    try {
+      step.run();
+    } catch (RejoinException e) {
+      LOG.debug("job {} is over: {}", tracker.job().brief(), e.getMessage());
+    } catch (Exception e) {
+      LOG.warn("job {}: what an event asks for could not be done", tracker.job().brief(), e);
     }
   }
 

@@ -50,6 +50,9 @@ final class SparkRegistry extends SparkListener {
 
   private static final long CATCH_UP_MILLIS = 2_000;
 
+  /** So long a cluster manager's answer is waited for, whom Spark asks to end an executor. */
+  private static final long KILL_MILLIS = 1_000;
+
   /** With what a task may fail before it is a member, each time that it is tried. */
   private static final Set<RejoinException.Code> BEFORE_JOINING =
       EnumSet.of(
@@ -197,14 +200,39 @@ final class SparkRegistry extends SparkListener {
         break;
       case KILL_EXECUTOR:
         LOG.warn("executor {} is to be killed and replaced: {}", executor, decision.reason());
-        if (!context.killAndReplaceExecutor(executor)) {
-          LOG.warn("Spark can't have executor {} killed; it goes on without it", executor);
-        }
+        askForItsEnd(executor);
         giveUp(executor);
         break;
       default:
         LOG.info("nothing is to be killed for task {} now: {}", index, decision.reason());
         break;
+    }
+  }
+
+  /**
+   * Asks the cluster manager, whose answer isn't waited for long: where that is out of reach, too,
+   * Spark would wait for {@code spark.rpc.askTimeout}, and with it all that is to be done here.
+   */
+  private void askForItsEnd(String executor) {
+    Thread asks =
+        new Thread(
+            () -> {
+              try {
+                if (!context.killAndReplaceExecutor(executor)) {
+                  LOG.warn("Spark can't have executor {} killed; it goes on without it", executor);
+                }
+              } catch (Exception e) {
+                // Checked ones of Scala's among them.
+                LOG.warn("executor {} can't be killed, and is gone without by Spark", executor, e);
+              }
+            },
+            "rejoin-kills-executor-" + executor);
+    asks.setDaemon(true);
+    asks.start();
+    try {
+      asks.join(KILL_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
   }
 
@@ -225,7 +253,11 @@ final class SparkRegistry extends SparkListener {
   @Override
   public void onStageSubmitted(SparkListenerStageSubmitted event) {
     Properties properties = event.properties();
-    if (properties != null && tracker.job().toString().equals(properties.getProperty(PROPERTY))) {
+    // The stages behind it have the job's properties, too, and tasks of the same numbers.
+    boolean isLast = event.stageInfo().shuffleDepId().isEmpty();
+    if (isLast
+        && properties != null
+        && tracker.job().toString().equals(properties.getProperty(PROPERTY))) {
       stages.add(event.stageInfo().stageId());
     }
   }

@@ -128,8 +128,9 @@ final class SpotNotices {
     }
     try {
       work.run();
-    } catch (RuntimeException | LinkageError e) {
-      // What is asked here is no public interface of Spark's.
+    } catch (Exception | LinkageError e) {
+      // What is asked here is no public interface of Spark's, and has checked exceptions of
+      // Scala's.
       isOff = true;
       LOG.warn(
           "job {}: executors that are told of their end in time are not left before it from now on,"

@@ -95,6 +95,36 @@ class SparkRegistryTest {
     }
   }
 
+  @Test
+  void tasks_of_a_stage_behind_the_gangs_own_are_none_of_its() {
+    JobId job = JobId.random();
+    try (Tracker tracker =
+        Tracker.open(job, Secret.random(), new Tracker.Settings(2, "127.0.0.1"))) {
+      SparkRegistry registry = new SparkRegistry(surroundings(), tracker, false);
+      session.sparkContext().addSparkListener(registry);
+      session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, job.toString());
+      try {
+        // As when a page is lost, and with it the shuffle's files that it was made of.
+        JavaSparkContext.fromSparkContext(session.sparkContext())
+            .parallelize(List.of(0, 1), 2)
+            .mapPartitions(
+                rows -> {
+                  if (TaskContext.get().attemptNumber() == 0) {
+                    throw new IllegalStateException("this try fails");
+                  }
+                  return rows;
+                })
+            .repartition(2)
+            .count();
+        registry.catchUp();
+        assertEquals(0, registry.mostFailuresOfOneTask());
+      } finally {
+        session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);
+        session.sparkContext().removeSparkListener(registry);
+      }
+    }
+  }
+
   private static TrainingEvent joined(int task, int rank) {
     return EventsForTests.event(
         "RankJoined",

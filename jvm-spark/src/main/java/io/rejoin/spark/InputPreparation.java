@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -141,7 +142,7 @@ final class InputPreparation {
       } finally {
         // What was refused or interrupted leaves no copies behind.
         if (!isStored) {
-          PreparedInput.uninterrupted(() -> pages.unpersist(true));
+          PreparedInput.free(() -> pages.unpersist(true));
         }
       }
       if (fill == FILLS) {
@@ -186,8 +187,11 @@ final class InputPreparation {
     // order.
     pages.persist(StorageLevel.DISK_ONLY());
     pages.checkpoint();
-    ownReason(pages::count);
-    pages.unpersist(true);
+    try {
+      ownReason(pages.context(), pages::count);
+    } finally {
+      PreparedInput.free(() -> pages.unpersist(true));
+    }
     return readAgain(pages);
   }
 
@@ -229,17 +233,25 @@ final class InputPreparation {
 
   /** One for each partition, by partition. */
   static <T> List<T> collect(RDD<T> partitions) {
-    return ownReason(() -> partitions.toJavaRDD().collect());
+    return ownReason(partitions.context(), () -> partitions.toJavaRDD().collect());
   }
 
   /**
    * Runs a job of Spark's, and where a task has found that the rows can't be used, throws that.
+   * Spark lets a job run on whose thread is interrupted; here it is ended.
    *
-   * @throws RejoinException the task's
+   * @throws RejoinException the task's; CANCELLED when the thread is interrupted
    */
-  private static <T> T ownReason(Callable<T> job) {
+  private static <T> T ownReason(SparkContext context, Callable<T> job) {
+    String tag = "rejoin-input-" + UUID.randomUUID();
+    context.addJobTag(tag);
     try {
       return job.call();
+    } catch (InterruptedException interrupted) {
+      context.cancelJobsWithTag(tag);
+      Thread.currentThread().interrupt();
+      throw new RejoinException(
+          RejoinException.Code.CANCELLED, "interrupted while the input was stored", interrupted);
     } catch (Exception failed) {
       for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
         if (cause instanceof RejoinException) {
@@ -247,6 +259,8 @@ final class InputPreparation {
         }
       }
       throw Sneaky.rethrown(failed);
+    } finally {
+      context.removeJobTag(tag);
     }
   }
 

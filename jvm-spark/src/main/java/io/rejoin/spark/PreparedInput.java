@@ -2,12 +2,16 @@ package io.rejoin.spark;
 
 import java.util.Optional;
 import java.util.OptionalInt;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A data set whose partitions can be read again by a restarted rank: the same rows in the same
  * order.
  */
 final class PreparedInput implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(PreparedInput.class);
+
   private final StoredPages stored;
   private final int deathsSurvived;
   private final Optional<CopiesWatch> copies;
@@ -78,7 +82,17 @@ final class PreparedInput implements AutoCloseable {
   @Override
   public void close() {
     copies.ifPresent(CopiesWatch::close);
-    uninterrupted(release);
+    free(release);
+  }
+
+  /** Has Spark free what is stored. If it can't, that is no reason for a fit to fail. */
+  static void free(Runnable release) {
+    try {
+      uninterrupted(release);
+    } catch (Exception e) {
+      // Where the context was stopped there is nothing left to be freed, and no endpoint to ask.
+      LOG.warn("stored input could not be freed: {}", e.toString());
+    }
   }
 
   /**

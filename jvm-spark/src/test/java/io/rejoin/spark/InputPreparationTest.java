@@ -3,19 +3,24 @@ package io.rejoin.spark;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.ml.param.ParamMap;
@@ -250,6 +255,49 @@ class InputPreparationTest {
   @Test
   void an_input_that_is_refused_leaves_no_copies() {
     refused("replicate", LocalSpark.rows(session, 2, 1).coalesce(1).repartition(3));
+    assertEquals(List.of(), stored());
+  }
+
+  private static final CountDownLatch STORES = new CountDownLatch(1);
+
+  @Test
+  void an_interrupt_while_input_is_stored_ends_sparks_job_and_leaves_no_copies() throws Exception {
+    MapFunction<Long, Long> withoutEnd =
+        row -> {
+          STORES.countDown();
+          while (!TaskContext.get().isInterrupted()) {
+            Thread.sleep(10);
+          }
+          throw new TaskKilledException();
+        };
+    Dataset<Row> rows = session.range(0, 30, 1, 3).map(withoutEnd, Encoders.LONG()).toDF();
+    Thread driver = Thread.currentThread();
+    Thread interrupts =
+        new Thread(
+            () -> {
+              try {
+                STORES.await();
+                driver.interrupt();
+              } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+              }
+            });
+    interrupts.start();
+    RejoinException cancelled;
+    try {
+      cancelled = assertThrows(RejoinException.class, () -> opaque("replicate", rows));
+    } finally {
+      interrupts.join();
+      assertTrue(Thread.interrupted(), "it was interrupted");
+    }
+    assertEquals(RejoinException.Code.CANCELLED, cancelled.code());
+    assertTimeoutPreemptively(
+        Duration.ofSeconds(60),
+        () -> {
+          while (session.sparkContext().statusTracker().getActiveStageIds().length > 0) {
+            Thread.sleep(10);
+          }
+        });
     assertEquals(List.of(), stored());
   }
 }

@@ -19,6 +19,10 @@ import org.slf4j.LoggerFactory;
 final class GangAdmission {
   private static final Logger LOG = LoggerFactory.getLogger(GangAdmission.class);
   private static final long LOOK_MILLIS = 100;
+
+  /** After so long executors that haven't come are asked for again; then after twice as long. */
+  private static final long ASK_MILLIS = 3_000;
+
   private static final Map<SparkContext, GangAdmission> ALL = new WeakHashMap<>();
 
   private final Deque<Object> queue = new ArrayDeque<>();
@@ -52,6 +56,7 @@ final class GangAdmission {
     long since = queued;
     long firstSince = -1;
     boolean logged = false;
+    long askedAgain = 0;
     queue.add(ticket);
     try {
       while (true) {
@@ -85,6 +90,9 @@ final class GangAdmission {
               slots,
               taken,
               queue.size() - 1);
+        }
+        if (slots < tasks && millisSince(queued) >= askedAgain) {
+          askedAgain = Math.max(ASK_MILLIS, 2 * askedAgain);
           askForExecutors(context, tasks - slots);
         }
         wait(LOOK_MILLIS);
@@ -121,7 +129,12 @@ final class GangAdmission {
     return queue.size();
   }
 
-  /** Dynamic allocation learns only so of what is missing; it gives up what is not used later. */
+  /**
+   * Dynamic allocation learns only so of what is missing; it gives up what is not used later. It is
+   * asked again, ever more seldom, while they don't come: when it lowers its own target after a
+   * stage, what was asked for before is gone with it. Each time for more, as a number of all would
+   * be less than what it wants for other jobs.
+   */
   private static void askForExecutors(SparkContext context, int missingSlots) {
     if (missingSlots <= 0
         || !context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
@@ -131,7 +144,12 @@ final class GangAdmission {
     int perExecutor = Math.max(1, cores / context.getConf().getInt("spark.task.cpus", 1));
     int executors = (missingSlots + perExecutor - 1) / perExecutor;
     LOG.info("asking for {} more executors", executors);
-    context.requestExecutors(executors);
+    try {
+      context.requestExecutors(executors);
+    } catch (Exception e) {
+      // The cluster manager may be out of reach for now, and Spark throws what it doesn't declare.
+      LOG.warn("{} more executors could not be asked for", executors, e);
+    }
   }
 
   private RejoinException tooLate(int tasks, int slots, SettingValues settings) {

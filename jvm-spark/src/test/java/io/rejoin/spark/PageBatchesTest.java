@@ -4,10 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import java.lang.ref.WeakReference;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.OptionalInt;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -60,5 +64,38 @@ class PageBatchesTest {
     byte[] page = Page.begin(Page.Kind.SPARK_ROWS, 0, 0, 1, 0, 0).array();
     assertThrows(IllegalArgumentException.class, () -> read(page));
     assertFalse(read().hasGroups());
+  }
+
+  @Test
+  void a_page_is_read_when_its_turn_comes_and_kept_no_longer() {
+    List<WeakReference<byte[]>> given = new ArrayList<>();
+    Iterator<byte[]> pages =
+        new Iterator<>() {
+          @Override
+          public boolean hasNext() {
+            return given.size() < 5;
+          }
+
+          @Override
+          public byte[] next() {
+            byte[] page = page(7, 2);
+            given.add(new WeakReference<>(page));
+            return page;
+          }
+        };
+    PageBatches batches = new PageBatches(pages);
+    for (int taken = 1; taken <= 4; taken++) {
+      batches.next();
+      assertEquals(taken, given.size());
+      WeakReference<byte[]> page = given.get(taken - 1);
+      assertTimeoutPreemptively(
+          Duration.ofSeconds(60),
+          () -> {
+            while (page.get() != null) {
+              System.gc();
+            }
+          });
+    }
+    assertTrue(batches.hasNext());
   }
 }

@@ -69,8 +69,11 @@ public final class ModelFile implements MapFunction<TrainedModel, TrainedModel> 
     return folder.resolve("model");
   }
 
-  /** All models that came downstream, in their order. */
+  /** All models that came downstream until now, in their order. */
   static List<Line> lines(Path folder) throws IOException {
+    if (!Files.exists(versions(folder))) {
+      return List.of();
+    }
     return Files.readAllLines(versions(folder)).stream()
         .map(line -> line.split(" "))
         .map(part -> new Line(part[0], Integer.parseInt(part[1]), part[2]))

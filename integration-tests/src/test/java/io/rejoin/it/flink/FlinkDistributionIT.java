@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -27,6 +28,9 @@ class FlinkDistributionIT {
   private static final Path HOME = Path.of("build/flink-2.3.0");
   private static final Path EXAMPLE = Path.of("examples/flink/target/train-with-rejoin-1.jar");
   private static final long[] LENGTHS = {4000, 3900, 3800};
+
+  /** Readers wait before this row of their splits. */
+  private static final long GATE = 1000;
 
   private static FlinkCluster cluster;
 
@@ -111,6 +115,31 @@ class FlinkDistributionIT {
     return null;
   }
 
+  @Test
+  @DisplayName("`flink stop --drain` ends a training with the model of all that was read")
+  void a_drained_job_ends_with_its_model() throws Exception {
+    Deadline.within(LIMIT, "a job that is drained", cluster, () -> drain());
+  }
+
+  private static Void drain() throws Exception {
+    Path folder = cluster.work().file("drained");
+    FlinkJob job =
+        submit("drained", cluster.work().file("never"), List.of("-Drejoin.emit.versions=1"));
+    // All readers wait before this row, and batches of a rank have 50.
+    int versions = (int) GATE / 50;
+    Waiting.untilTrue(
+        "all that was read is trained",
+        LIMIT,
+        () -> ModelFile.lines(folder).stream().anyMatch(line -> line.version() >= versions));
+    Path savepoints = cluster.work().folder("savepoints");
+    cluster.client(
+        LIMIT, "stop", List.of("--drain", "--savepointPath", savepoints.toString(), job.id()));
+    assertEquals("FINISHED", job.awaitEnd(LIMIT));
+    long[] read = LongStream.generate(() -> GATE).limit(LENGTHS.length).toArray();
+    assertEquals(List.of(), ModelFile.model(folder).rowsAmiss(read), "each row is in it once");
+    return null;
+  }
+
   private static FlinkJob submit(String name, Path gate, List<String> options) throws Exception {
     List<Path> jars = FlinkJars.ofJob();
     List<String> all = new ArrayList<>(List.of("-d", "-p", Integer.toString(LENGTHS.length)));
@@ -123,7 +152,7 @@ class FlinkDistributionIT {
     all.add(
         "lengths="
             + Arrays.stream(LENGTHS).mapToObj(Long::toString).collect(Collectors.joining(",")));
-    all.addAll(List.of("row=1000", "gate=" + gate));
+    all.addAll(List.of("row=" + GATE, "gate=" + gate));
     return cluster.job(group(cluster.client(LIMIT, "run", all), "JobID ([0-9a-f]{32})"));
   }
 

@@ -2,6 +2,7 @@ package io.rejoin.it.flink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -29,6 +30,20 @@ class FlinkRestoreIT {
     FlinkRun first = rowByRow("stopped while full").heldBefore(0, 2).faults("1:5:ROW:TELL");
     String savepoint = stopped(first, first::awaitFired);
     rowByRow("from the savepoint of a full rank").from(savepoint).train();
+  }
+
+  /**
+   * The savepoint is one that {@link #stopped_while_a_rank_is_full} left when the formats of
+   * Rejoin's state had the numbers that are in its name. Who changes a format keeps it, and adds
+   * one of the new format.
+   */
+  @Test
+  @DisplayName("a job goes on from a savepoint that an earlier build of Rejoin has made")
+  void from_a_savepoint_of_an_earlier_build() throws Exception {
+    Path kept = Path.of("integration-tests/src/test/savepoints/rank-2-model-1").toAbsolutePath();
+    FlinkRun run = rowByRow("from the savepoint of an earlier build");
+    run.from(kept.toUri().toString()).train();
+    run.awaitCoordinator("gang 1 begins with version [1-9]");
   }
 
   private static FlinkRun rowByRow(String name) throws Exception {

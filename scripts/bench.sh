@@ -3,7 +3,7 @@
 # build/bench/trainings.csv, every pair to figures.txt beside it, and the last line is "bars met: N
 # of M". Variables choose:
 #
-#   BENCH=training           or fit: the whole fit on a Spark cluster
+#   BENCH=training           or fit: the whole fit on a Spark cluster; or rows: the same on 0.2 to 5 million rows
 #   PAIRS=9                  repetitions of each configuration
 #   ONLY=2_ranks             only configurations with this in their names (an underscore is a space)
 #   ROUNDS=200               rounds of a training, instead of each configuration's own number

@@ -7,9 +7,9 @@ import java.util.function.ToDoubleFunction;
 /**
  * {@code make bench} and {@code make bench-fit}: what only a real XGBoost and a real Spark can
  * show, ours and the stock one in pairs, as {@link Figures}. System properties choose: {@code
- * bench} ({@code training} or {@code fit}; both by default), {@code pairs} (9), {@code only} (a
- * configuration is measured if its name has this in it; an underscore is a space), and {@code
- * rounds} of a training (each configuration's own).
+ * bench} ({@code training}, {@code fit}, or {@code rows}: fits of few and of many), {@code pairs}
+ * (9), {@code only} (a configuration is measured if its name has this in it; an underscore is a
+ * space), and {@code rounds} of a training (each configuration's own).
  */
 public final class Bench {
   private static final Figures FIGURES = new Figures("xgboost", "stock");
@@ -23,19 +23,26 @@ public final class Bench {
     System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     System.setProperty("rejoin.it.log", "build/bench/driver.log");
     NativeLibrary.logLevel("error");
-    String which = System.getProperty("bench", "");
-    if (PAIRS < 1 || !List.of("", "training", "fit").contains(which)) {
-      System.err.println(
-          "expected BENCH=training or fit, and PAIRS of at least 1; saw " + which + ", " + PAIRS);
-      System.exit(2);
+    String which = System.getProperty("bench", "training");
+    if (PAIRS < 1) {
+      refuse(which);
     }
-    if (!which.equals("fit")) {
-      new TrainingBench().run();
-    }
-    if (!which.equals("training")) {
-      FitBench.run();
+    switch (which) {
+      case "training" -> new TrainingBench().run();
+      case "fit" -> FitBench.run();
+      case "rows" -> FitBench.rows();
+      default -> refuse(which);
     }
     System.exit(0);
+  }
+
+  private static void refuse(String which) {
+    System.err.println(
+        "expected BENCH=training, fit or rows, and PAIRS of at least 1; saw "
+            + which
+            + ", "
+            + PAIRS);
+    System.exit(2);
   }
 
   static int pairs() {

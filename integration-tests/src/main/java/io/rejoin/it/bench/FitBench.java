@@ -8,7 +8,8 @@ import java.util.Map;
 
 /**
  * {@code make bench-fit}: the whole {@code fit} on a Spark cluster, from rows in Parquet to the
- * model, against the stock estimator's: how long, and the most memory that the executors had.
+ * model, against the stock estimator's: how long, also for each row, and the most memory that the
+ * executors had.
  */
 final class FitBench {
   private static final int WORLD = 3;
@@ -34,9 +35,19 @@ final class FitBench {
     }
   }
 
+  /** Whether a row costs the same however many there are. */
+  static void rows() throws IOException {
+    try (StandaloneCluster cluster = StandaloneCluster.start("bench-rows", WORLD)) {
+      for (int rows : new int[] {200_000, 500_000, 1_000_000, 2_000_000, 5_000_000}) {
+        fit(cluster, new Shape(rows, 28, WORLD, Bench.rounds(20)), 0, null, "2g");
+      }
+    }
+  }
+
+  /** {@code bar}: of the time; null for none, and none of the memory. */
   @SuppressWarnings("unchecked")
   private static void fit(
-      StandaloneCluster cluster, Shape shape, int present, double bar, String memory)
+      StandaloneCluster cluster, Shape shape, int present, Double bar, String memory)
       throws IOException {
     String name =
         "fit: " + shape + (present > 0 ? ", sparse" : "") + ", " + shape.rounds() + " rounds";
@@ -66,9 +77,12 @@ final class FitBench {
               WorkerProcess.await(
                   driver.ask(new FitWork(shape, present, folder, cluster.mark(), Bench.pairs())),
                   LIMIT_SECONDS);
-      double wanted = System.getProperty("bench.older") == null ? bar : TIME_OF_OLDER;
+      boolean isOlder = System.getProperty("bench.older") != null;
+      Double wanted = bar != null && isOlder ? (Double) TIME_OF_OLDER : bar;
+      Double most = bar == null ? null : (Double) MEMORY;
       Bench.report(name, "ms", answer, FitWork.Fit::millis, wanted);
-      Bench.report(name + ", executors", "MB", answer, FitWork.Fit::megabytes, MEMORY);
+      Bench.report(name + ", a row", "ns", answer, fit -> fit.millis() * 1e6 / shape.rows(), null);
+      Bench.report(name + ", executors", "MB", answer, FitWork.Fit::megabytes, most);
     }
   }
 }

@@ -52,6 +52,15 @@ class EndingsIT {
     }
   }
 
+  /** Beside the stock estimator's of the same run, one that doesn't change with both of them. */
+  @Test
+  void a_hundred_rounds_on_xgboost_3_4_0_give_the_model_that_the_first_demo_had() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, 100);
+    String digest = Deadline.within(LIMIT, "demo", Sessions.cluster(), run::train).digest();
+    assertEquals("7de698be1603b19f", digest.substring(0, 16));
+  }
+
   @Test
   void a_users_objective_that_throws_once_costs_one_restart_and_not_the_model() throws Exception {
     SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);

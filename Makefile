@@ -1,4 +1,4 @@
-# The two commands of the README are `make demo` and `make test`. Each does all the set-up that it needs.
+# `make demo` and `make test` are what the README begins with. Each target does all the set-up that it needs.
 
 KILL ?= 1@240
 CHECKPOINT_ROUNDS ?= 0
@@ -34,7 +34,8 @@ demo-python: setup
 quick:
 	@scripts/quick.sh
 
-# Everything, in about an hour on 2 cores, downloads included: units, simulator, model, real clusters with real kills.
+# What each change has to pass, in about an hour on 2 cores, downloads included: units, simulator, model, real clusters
+# with real kills.
 test: setup-tests
 	@scripts/test.sh
 
@@ -115,7 +116,7 @@ model:
 	@for setup in "two-versions --crashes 1" "boot-and-one --crashes 1" "two-collectives --cuts 1" \
 	    "two-versions --world 2 --zombies 1" "with-a-spare --world 2 --zombies 1 --reduced" \
 	    "two-versions --world 2 --crashes 1 --cuts 1" \
-	    "two-versions --world 2 --crashes 1 --tracker-deaths 1" "one-collective --tracker-deaths 1" \
+	    "both-lanes --world 2 --crashes 1 --rendezvous" "one-collective --tracker-deaths 1" \
 	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced" "two-collectives --crashes 2 --reduced" \
 	    "one-collective --crashes 1 --tracker-deaths 1 --reduced" \
 	    "one-collective --world 2 --crashes 1 --tracker-deaths 2 --rendezvous --reduced" \

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++, numpy, pip.
-# JDK, Rust and Python have to be there. `scripts/setup.sh tests` adds what only tests need: Maven, Chromium,
-# and the launchers that they start jobs with (sshd, Open MPI, Slurm).
+# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++,
+# pkg-config, numpy, pip. JDK, Rust and Python have to be there. `scripts/setup.sh tests` adds what
+# only tests need: Maven, Chromium, and the launchers that they start jobs with (sshd, Open MPI,
+# Slurm), and iproute2.
 set -eu
 
 wanted() {

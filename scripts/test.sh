@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: units and simulator (Rust), units (Java), faults on real clusters.
+# The tests: units and simulator (Rust), units (Java), faults on real clusters.
 # `scripts/test.sh long` is another run: the units, ten times the seeds, and the cross product of
 # faults, settings and versions, told case by case. Every runner is run even if an earlier one
 # failed; the last line counts them all.
@@ -145,13 +145,14 @@ if [ "$long" = long ]; then
   gradle --no-daemon --quiet "-Dmaven.repo.local=$PWD/build/m2" -Pmachines=x86_64,aarch64 publishToMavenLocal \
     :jvm-core:test >"$reports/published.log" 2>&1 || failed=1
   more="${JAVA_OPTIONS:-} -Drejoin.it.long=true"
-  JAVA_OPTIONS="$more" suite spark35-xgb340 distribution SparkDistributionIT YarnIT DurableIT CopiesIT
+  JAVA_OPTIONS="$more" suite spark35-xgb340 distribution SparkDistributionIT YarnIT DurableIT CopiesIT AddressesIT
   JAVA_OPTIONS="$more" suite spark41-xgb311 distribution SparkDistributionIT YarnIT LocalClusterIT SparkTabIT DurableIT
   JAVA_OPTIONS="$more" suite spark41-xgb311 secret SecretIT AddressesIT SparkSettingsIT ModesIT
   suite spark41-xgb311 inputs BreadthIT BadSurroundingsIT LocalModeIT
   suite pypi41-xgb311 faults SparesIT LostInputIT SignsOfLifeIT GangIT FencedIT NetworkCutIT
   suite spark35-xgb340 network NetworkCutIT
   suite spark35-xgb320 stock StockModelsIT
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} -Xmx6g" suite spark35-xgb340 large LargePartitionIT
   suite spark41-xgb311 stock StockModelsIT
   suite spark41-xgb311 yarn YarnLongIT SuperviseIT
   suite spark35-xgb340 yarn YarnLongIT SuperviseIT

@@ -59,7 +59,7 @@ class FaultsIT {
 
   @TestFactory
   Stream<DynamicTest> a_killed_executor_is_survived_through_the_bridge() {
-    // The other main faults go through it with XGBoost 3.2.0, which has no hook.
+    // Others go through it with XGBoost 3.2.0, which has no hook, and all of them in LongIT.
     return FaultCase.main().stream()
         .filter(one -> one.name().contains("middle round"))
         .map(

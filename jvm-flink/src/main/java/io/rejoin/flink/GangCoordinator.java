@@ -43,6 +43,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private final Gathering gathering;
   private final JobTotals totals = new JobTotals();
   private Tracker tracker;
+  private Thread closing;
   private Answer join;
   private byte[] result;
   private long waitingSince;
@@ -130,6 +131,9 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
         case JOIN:
           return join;
         case BEGIN:
+          if (hasPorts() && closing != null && closing.isAlive()) {
+            return Answer.await("the port of the former gang's tracker is being given back");
+          }
           return begin(offer.jobManager);
         case STOPPED:
           return Answer.stopped();
@@ -233,6 +237,11 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     }
     LOG.warn("{}: {}", name, Offer.tooMuch(bytes));
     return List.of();
+  }
+
+  /** Whether ports are chosen: there may be just the one that a former gang's tracker has. */
+  private boolean hasPorts() {
+    return !settings.text(CommonSettings.TRACKER_PORTS).equals("0");
   }
 
   private Tracker openTracker(JobId job, Secret secret, Tracker.Settings how) {
@@ -342,7 +351,8 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
         totals.jobIsOver(System.nanoTime());
       }
       // It waits for the tracker's thread.
-      new Thread(old::close, "rejoin-close-" + old.job().brief()).start();
+      closing = new Thread(old::close, "rejoin-close-" + old.job().brief());
+      closing.start();
     }
   }
 

@@ -35,7 +35,7 @@ impl Tracker {
             self.event(Event::AgentJoined { agent, executor: executor.clone(), host: host.clone(), pid });
         }
         // It asks anew for what it waits for.
-        self.late_joins.retain(|(late, ..)| *late != agent);
+        self.former_life.late_joins.retain(|(late, ..)| *late != agent);
         self.links.insert(link, agent);
         let record = AgentRecord {
             executor: executor.clone(),
@@ -43,7 +43,7 @@ impl Tracker {
             pid,
             address,
             link: Some(link),
-            last_heard: self.now,
+            last_heard: self.clock.now,
             lost: false,
             broken: None,
             held,
@@ -65,7 +65,7 @@ impl Tracker {
         if let Some(outcome) = ended {
             return self.ended_before(&executor, *outcome);
         }
-        if self.takeover.is_some() {
+        if self.former_life.takeover.is_some() {
             self.adopt(agent, view.map(|view| *view), &status.ranks);
             self.stand_again(agent, standing);
             return self.adopt_fingerprint(agent, fingerprint);
@@ -119,7 +119,7 @@ impl Tracker {
     /// An agent that was declared lost and speaks again counts again: what it holds can't be wrong, digests show it.
     pub(super) fn sign_of_life(&mut self, agent: AgentId) {
         let Some(record) = self.agents.get_mut(&agent) else { return };
-        record.last_heard = self.now;
+        record.last_heard = self.clock.now;
         if !record.lost {
             return;
         }
@@ -137,7 +137,7 @@ impl Tracker {
     pub(super) fn bytes_came(&mut self, link: u64) {
         let agent = self.links.get(&link).and_then(|agent| self.agents.get_mut(agent));
         if let Some(record) = agent {
-            record.last_heard = self.now;
+            record.last_heard = self.clock.now;
         }
     }
 
@@ -193,7 +193,7 @@ impl Tracker {
     }
 
     pub(super) fn probed(&mut self, agent: AgentId, gone: bool) {
-        let (now, most) = (self.now, self.config.timing.heartbeat_millis);
+        let (now, most) = (self.clock.now, self.config.timing.heartbeat_millis);
         let Some(record) = self.agents.get_mut(&agent) else { return };
         let Some(broken) = record.broken.as_mut() else { return };
         if gone {
@@ -228,7 +228,7 @@ impl Tracker {
             return;
         }
         for (agent, record) in self.agents.iter_mut().filter(|(_, record)| record.counts()) {
-            let due = record.broken.as_mut().filter(|broken| broken.probe_at.is_some_and(|at| at <= self.now));
+            let due = record.broken.as_mut().filter(|broken| broken.probe_at.is_some_and(|at| at <= self.clock.now));
             if let Some(broken) = due {
                 broken.probe_at = None;
                 self.outputs.push_back(TrackerOutput::Probe { agent: *agent, address: record.address });
@@ -242,8 +242,8 @@ impl Tracker {
             return;
         }
         let Timing { lost_after_millis: limit, lease_millis, .. } = self.config.timing;
-        let now = self.now;
-        self.judges_at = now.plus(self.config.timing.heartbeat_millis);
+        let now = self.clock.now;
+        self.clock.judges_at = now.plus(self.config.timing.heartbeat_millis);
         let mut late = Vec::new();
         for (id, agent) in self.agents.iter().filter(|(_, agent)| agent.counts()) {
             let silence = now.since(agent.last_heard);
@@ -276,7 +276,7 @@ impl Tracker {
         // One that is silent may speak again, and has it then: the worlds that made it are to be known still.
         let held = if is_silent { record.held.clone() } else { core::mem::take(&mut record.held) };
         let executor = record.executor.clone();
-        let at = self.clock(self.now);
+        let at = self.clock.text(self.clock.now);
         self.losses.gone(&at, &executor, &held, reason);
         self.planned.missing_reports.remove(&agent);
         self.event(Event::AgentLost { agent, executor: executor.clone(), reason: reason.into() });

@@ -50,7 +50,7 @@ impl Tracker {
                 let text = format!(
                     "rank {index} incarnation {incarnation} on {} at {}: {reason}",
                     place(executor),
-                    self.clock(*at)
+                    self.clock.text(*at)
                 );
                 all.push((*at, text));
             }

@@ -66,7 +66,7 @@ impl Tracker {
             self.fail(error);
             return;
         }
-        let now = self.now;
+        let now = self.clock.now;
         let Some(slot) = self.slot_mut(rank) else { return };
         let (at, oldest) = match slot.state {
             RankSlotState::Planned { at, oldest, .. } => (at, oldest),

@@ -8,6 +8,24 @@ use crate::view::View;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// How far a life of the tracker knows what the one before knew.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FormerLife {
+    /// Of a later life, until it knows that again.
+    pub(super) takeover: Option<Takeover>,
+    /// Ranks that had asked for a slot during a takeover and were lost before its end: a slot at an agent
+    /// that may be dead would keep all waiting.
+    pub(super) late_joins: Vec<Join>,
+    /// A later life that found no agent that knew anything.
+    pub(super) knows_nothing: bool,
+}
+
+impl FormerLife {
+    pub(super) fn awaited_until(until: Millis) -> Self {
+        FormerLife { takeover: Some(Takeover::new(until)), ..FormerLife::default() }
+    }
+}
+
 /// What a new life of the tracker has heard so far.
 #[derive(Clone, Debug)]
 pub(super) struct Takeover {

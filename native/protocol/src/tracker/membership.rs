@@ -86,7 +86,7 @@ impl Tracker {
             );
             return Err(Error::new(Code::BadArgument, text));
         }
-        if let Some(agreed) = self.fingerprint.as_ref().filter(|agreed| **agreed != fingerprint) {
+        if let Some(agreed) = self.terms.fingerprint.as_ref().filter(|agreed| **agreed != fingerprint) {
             return Err(Error::new(
                 Code::Incompatible,
                 format!(
@@ -95,7 +95,7 @@ impl Tracker {
                 ),
             ));
         }
-        hook::fits(rank, &hook, self.hooked)?;
+        hook::fits(rank, &hook, self.terms.hooked)?;
         self.check_giving(agent, rank, attempt)?;
         let Some(slot) = self.slot(rank) else { return Ok(()) };
         if slot.state != RankSlotState::Vacant {
@@ -122,7 +122,7 @@ impl Tracker {
             self.send(agent, TrackerMessage::Ended(over));
             return Ok(());
         }
-        self.fingerprint.get_or_insert(fingerprint);
+        self.terms.fingerprint.get_or_insert(fingerprint);
         self.assign_slot(agent, rank, attempt);
         if let Some(slot) = self.slot_mut(rank) {
             slot.hook = hook;
@@ -140,7 +140,7 @@ impl Tracker {
     }
 
     fn assign_slot(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
-        let now = self.now;
+        let now = self.clock.now;
         let executor = self.executor_of(agent);
         let epoch = self.config.epoch;
         let Some(slot) = self.slot_mut(rank) else { return };
@@ -185,7 +185,7 @@ impl Tracker {
 
     /// Empties a slot and drops what came with its incarnation. `None` if it was vacant.
     pub(super) fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
-        let now = self.now;
+        let now = self.clock.now;
         let task = self.task_of(rank);
         let slot = self.slots.get_mut(rank.0 as usize).filter(|slot| slot.state != RankSlotState::Vacant)?;
         let incarnation = slot.incarnation?;
@@ -215,7 +215,7 @@ impl Tracker {
 
     fn silence_of(&self, rank: Rank) -> u64 {
         let agent = self.slot(rank).and_then(|slot| self.agents.get(&slot.agent));
-        agent.map_or(0, |agent| self.now.since(agent.last_heard))
+        agent.map_or(0, |agent| self.clock.now.since(agent.last_heard))
     }
 
     /// The framework started all again: the older tries end, so that they don't keep the slots of the newer ones.
@@ -243,7 +243,7 @@ impl Tracker {
             let member = MemberId { rank, incarnation };
             self.send(agent, TrackerMessage::Fenced { member, error });
         }
-        let at = self.clock(self.now);
+        let at = self.clock.text(self.clock.now);
         self.losses.sent_back(&at, reason);
         self.rollback_reason = Some(reason.to_string());
         self.changed = Some(format!("all go back: {reason}"));
@@ -326,7 +326,7 @@ impl Tracker {
             return;
         }
         let pair = if one.rank < other.rank { (one, other) } else { (other, one) };
-        let now = self.now;
+        let now = self.clock.now;
         let (reports, last) = self.troubles.reports.entry(pair).or_insert((0, now));
         if now.since(*last) > LINK_REPORTS_APART_MILLIS {
             *reports = 0;
@@ -369,7 +369,7 @@ impl Tracker {
 
     /// From now on no plan carries segments. A newer view has been made of the same reason, or will show it again.
     pub(super) fn cannot_share(&mut self, rank: Rank, peer: Rank, generation: Generation, reason: String) {
-        let is_known = !self.shares_memory || generation != self.generation;
+        let is_known = !self.terms.share_memory || generation != self.generation;
         // A rank about to be found dead has no memory to be opened, which need not be reported.
         let is_there = |rank: Rank| {
             let agent = self.slot(rank).filter(|slot| slot.state != RankSlotState::Vacant).map(|slot| slot.agent);
@@ -378,7 +378,7 @@ impl Tracker {
         if is_known || !is_there(peer) {
             return;
         }
-        self.shares_memory = false;
+        self.terms.share_memory = false;
         let text = format!(
             "collectives go over links from now on, because rank {rank} can't open the memory that rank {peer} shares: \
              {reason}"
@@ -388,7 +388,7 @@ impl Tracker {
     }
 
     pub(super) fn report_broken_links(&mut self) {
-        let now = self.now;
+        let now = self.clock.now;
         let (due, later) = core::mem::take(&mut self.troubles.unreported).into_iter().partition(|(at, ..)| *at <= now);
         self.troubles.unreported = later;
         let due: Vec<(Millis, MemberId, MemberId, String)> = due;
@@ -405,7 +405,7 @@ impl Tracker {
             return;
         }
         let limit = self.config.timing.members_millis;
-        let now = self.now;
+        let now = self.clock.now;
         let unplanned =
             || self.slots.iter().enumerate().filter(|(_, slot)| slot.position().is_none() && !self.knew_the_end(slot));
         let is_late = |slot: &RankSlot| now.since(slot.waits_since) >= limit;

@@ -2,6 +2,7 @@
 
 mod agent_record;
 mod agents;
+mod clock;
 mod deaths;
 mod door;
 mod ending;
@@ -19,6 +20,8 @@ mod standing;
 mod standings;
 mod status;
 mod takeover;
+mod terms;
+mod worlds;
 
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -35,7 +38,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use former_life::{Join, Takeover};
+use clock::Clock;
+use former_life::FormerLife;
 use incoming_result::IncomingResult;
 use losses::Losses;
 use pair_troubles::PairTroubles;
@@ -43,6 +47,8 @@ use planned::Planned;
 use reach::Reach;
 use slots::{RankSlot, RankSlotState};
 use standings::Standings;
+use terms::Terms;
+use worlds::Worlds;
 
 /// What a job is.
 #[derive(Clone, Debug)]
@@ -226,20 +232,13 @@ pub struct JobResult {
 #[derive(Clone, Debug)]
 pub struct Tracker {
     config: TrackerConfig,
-    began: Millis,
-    now: Millis,
-    /// When the driver was asked to come back: what it is late by is no agent's silence.
-    wake_at: Millis,
-    /// When silence is judged next. No message puts it off.
-    judges_at: Millis,
+    clock: Clock,
     generation: Generation,
     chain: Chain,
     agents: BTreeMap<AgentId, AgentRecord>,
     links: BTreeMap<u64, AgentId>,
     slots: Vec<RankSlot>,
-    fingerprint: Option<String>,
-    /// Whether training libraries' collectives are taken over; for the life of the job once it was agreed.
-    hooked: Option<bool>,
+    terms: Terms,
     /// Why the next view is due.
     changed: Option<String>,
     planned: Planned,
@@ -248,22 +247,9 @@ pub struct Tracker {
     losses: Losses,
     result: IncomingResult,
     troubles: PairTroubles,
-    /// No rank has found so far that ranks of one host can't share memory.
-    shares_memory: bool,
-    /// A later life of a tracker, until it knows again what the one before knew.
-    takeover: Option<Takeover>,
-    /// Ranks that had asked for a slot during a takeover and were lost before its end: a slot at an agent
-    /// that may be dead would keep all waiting.
-    late_joins: Vec<Join>,
+    former_life: FormerLife,
     standings: Standings,
-    /// When the world last changed, as far as is known.
-    resized: Option<Millis>,
-    /// How often this life has resized the world.
-    resizes: u32,
-    /// The worlds that the job had before.
-    former: FormerWorlds,
-    /// A later life that found no agent that knew anything.
-    knows_nothing: bool,
+    worlds: Worlds,
     /// The checkpoint that the framework has asked for last.
     wish: Option<CheckpointWish>,
     over: Option<Result<u128, Error>>,
@@ -279,20 +265,24 @@ impl Tracker {
         config.start.check()?;
         let slots = (0..config.world).map(|_| RankSlot::new(now)).collect();
         let generation = Generation { epoch: config.epoch, number: 0 };
-        let wake_at = now.plus(config.timing.heartbeat_millis);
-        let takeover = (config.epoch > 1).then(|| Takeover::new(now.plus(config.timing.lost_after_millis)));
+        let former_life = match config.epoch > 1 {
+            true => FormerLife::awaited_until(now.plus(config.timing.lost_after_millis)),
+            false => FormerLife::default(),
+        };
+        let worlds = Worlds {
+            former: config.elastic.map_or_else(FormerWorlds::default, |_| config.start.former_worlds(config.world)),
+            // A former life may have resized it a moment ago.
+            resized: (config.epoch > 1).then_some(now),
+            resizes: 0,
+        };
         Ok(Tracker {
-            began: now,
-            now,
-            wake_at,
-            judges_at: wake_at,
+            clock: Clock::new(now, config.timing.heartbeat_millis),
             generation,
             chain: config.start.chain(),
             agents: BTreeMap::new(),
             links: BTreeMap::new(),
             slots,
-            fingerprint: None,
-            hooked: None,
+            terms: Terms { fingerprint: None, hooked: None, share_memory: true },
             changed: None,
             planned: Planned::default(),
             // Having been that far, the job doesn't begin from nothing should what it begins with turn out unreadable.
@@ -301,15 +291,9 @@ impl Tracker {
             losses: Losses::default(),
             result: IncomingResult::default(),
             troubles: PairTroubles::default(),
-            shares_memory: true,
-            takeover,
-            late_joins: Vec::new(),
+            former_life,
             standings: Standings::default(),
-            // A former life may have resized it a moment ago.
-            resized: (config.epoch > 1).then_some(now),
-            resizes: 0,
-            former: config.elastic.map_or_else(FormerWorlds::default, |_| config.start.former_worlds(config.world)),
-            knows_nothing: false,
+            worlds,
             wish: None,
             over: None,
             outputs: VecDeque::new(),
@@ -349,7 +333,7 @@ impl Tracker {
             // It may have been the last one that others waited for.
             self.end_if_all_finished();
         }
-        self.wake_at = self.next_wake();
+        self.clock.wake_at = self.next_wake();
     }
 
     /// The next thing to do.
@@ -359,7 +343,7 @@ impl Tracker {
 
     /// When to call with `TrackerInput::Wake` at the latest.
     pub fn wake_at(&self) -> Option<Millis> {
-        self.over.is_none().then_some(self.wake_at)
+        self.over.is_none().then_some(self.clock.wake_at)
     }
 
     /// Number of ranks at present.
@@ -400,9 +384,8 @@ impl Tracker {
 
     /// The driver may have been stopped or starved: then no agent was silent, and none is late by that time.
     fn take_time(&mut self, now: Millis) {
-        let now = now.max(self.now);
-        let stall = now.since(self.wake_at);
-        self.now = now;
+        let stall = self.clock.take(now);
+        let now = self.clock.now;
         if stall >= self.config.timing.heartbeat_millis {
             for agent in self.agents.values_mut() {
                 agent.last_heard = agent.last_heard.plus(stall).min(now);
@@ -411,16 +394,16 @@ impl Tracker {
                 slot.waits_since = slot.waits_since.plus(stall).min(now);
             }
             // That time is counted once, however many messages come before the next look.
-            self.judges_at = self.judges_at.max(now);
+            self.clock.judges_at = self.clock.judges_at.max(now);
         }
     }
 
     /// Nothing but a probe, the end of a takeover, and a world that shrinks has to happen earlier than silence is
     /// judged: every heartbeat's time, which bounds how long the tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
-        let until = self.takeover.as_ref().and_then(|takeover| takeover.until(self.now));
+        let until = self.former_life.takeover.as_ref().and_then(|takeover| takeover.until(self.clock.now));
         let earlier = [until, self.next_probe(), self.waits_for_replacements_until()];
-        earlier.into_iter().flatten().fold(self.judges_at, Millis::min)
+        earlier.into_iter().flatten().fold(self.clock.judges_at, Millis::min)
     }
 
     fn message(&mut self, link: u64, message: AgentMessage) {
@@ -480,7 +463,7 @@ impl Tracker {
 
     /// An agent has seen it.
     fn fact(&mut self, event: Event) {
-        let now = self.now;
+        let now = self.clock.now;
         if let Event::CaughtUp { rank, incarnation, rounds_again, .. } = &event {
             // Not what comes late of an incarnation that is gone.
             if let Some(slot) = self.slot_mut(*rank).filter(|slot| slot.incarnation == Some(*incarnation)) {
@@ -524,12 +507,6 @@ impl Tracker {
 
     fn slot_mut(&mut self, rank: Rank) -> Option<&mut RankSlot> {
         self.slots.get_mut(rank.0 as usize)
-    }
-
-    /// Milliseconds since the job began, for texts.
-    fn clock(&self, at: Millis) -> String {
-        let millis = at.since(self.began);
-        format!("{}.{:03} s", millis / 1000, millis % 1000)
     }
 
     fn living(&self) -> impl Iterator<Item = (Rank, &RankSlot)> {

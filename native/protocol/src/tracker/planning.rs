@@ -57,10 +57,10 @@ impl Tracker {
             generation: self.generation,
             lineage: self.chain.lineage(),
             branches: self.chain.branches().to_vec(),
-            former: self.former.clone(),
+            former: self.worlds.former.clone(),
             has_begun: self.has_begun(),
-            fingerprint: self.fingerprint.clone(),
-            hooked: self.hooked,
+            fingerprint: self.terms.fingerprint.clone(),
+            hooked: self.terms.hooked,
             slots: self.slots.iter().map(|slot| slot.entry()).collect(),
             agents: agents.collect(),
         }
@@ -189,7 +189,7 @@ impl Tracker {
             highest: self.reach.highest,
             held: &held,
             locals: &locals,
-            former: &self.former,
+            former: &self.worlds.former,
             own_may_be_lost: self.config.elastic.is_some_and(|elastic| elastic.own_may_be_lost),
         });
         match decision {
@@ -211,7 +211,7 @@ impl Tracker {
                 }
                 // What the view says is not unsaid when it is sent again after this plan.
                 let had_begun = self.has_begun();
-                self.knows_nothing = false;
+                self.former_life.knows_nothing = false;
                 if branch {
                     self.branch(version, &reason);
                 }
@@ -263,7 +263,7 @@ impl Tracker {
         }
         let (lineage, table) = (self.lineage(), self.table());
         let (newcomers, holders) = (Vec::new(), Vec::new());
-        let (generation, hooked) = (self.generation, self.hooked);
+        let (generation, hooked) = (self.generation, self.terms.hooked);
         let plan = Plan { generation, lineage, newcomers, table, holders, reason, hooked };
         self.planned.made(plan, Vec::new());
         self.send_plans();
@@ -292,11 +292,11 @@ impl Tracker {
 
     /// The first plan decides, with what all ranks have said.
     fn agree_about_the_hook(&mut self) {
-        if self.hooked.is_some() {
+        if self.terms.hooked.is_some() {
             return;
         }
         let (hooked, reason) = hook::agree(self.slots.iter().map(|slot| &slot.hook));
-        self.hooked = Some(hooked);
+        self.terms.hooked = Some(hooked);
         if let Some(reason) = reason {
             self.event(Event::HookAgreed { hooked, reason });
         }
@@ -338,7 +338,7 @@ impl Tracker {
                 }
             }
         }
-        let of_a_former_world = match self.former.of(origin.lineage) {
+        let of_a_former_world = match self.worlds.former.of(origin.lineage) {
             World::Former(former) => Some(former),
             World::Present | World::Forgotten => None,
         };
@@ -367,7 +367,7 @@ impl Tracker {
             newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, former, has_local });
             slot.state = RankSlotState::Planned { at: version, round, oldest: version };
         }
-        let (generation, lineage, hooked) = (self.generation, self.lineage(), self.hooked);
+        let (generation, lineage, hooked) = (self.generation, self.lineage(), self.terms.hooked);
         (Plan { generation, lineage, newcomers, table, holders, reason, hooked }, locals)
     }
 
@@ -417,7 +417,7 @@ impl Tracker {
             };
             let (results, observed) = (slot.results.clone(), slot.observed.clone());
             let (incarnation, attempt) = (slot.incarnation?, slot.attempt);
-            let segment = slot.segment.filter(|_| self.shares_memory);
+            let segment = slot.segment.filter(|_| self.terms.share_memory);
             let hook = slot.hook.clone();
             Some(RankStatus { rank, incarnation, attempt, state, oldest, results, observed, segment, hook })
         });

@@ -30,7 +30,7 @@ impl Tracker {
     pub(super) fn resize(&mut self, entered: Option<Version>) -> bool {
         let Some(elastic) = self.config.elastic else { return false };
         let has_ended = self.slots.iter().any(|slot| self.knew_the_end(slot));
-        if self.over.is_some() || self.takeover.is_some() || !self.planned.has_been || has_ended {
+        if self.over.is_some() || self.former_life.takeover.is_some() || !self.planned.has_been || has_ended {
             return false;
         }
         let (ranks, joiners, reason) = match decide(&self.occupancies(), &self.moment(entered), &elastic) {
@@ -61,7 +61,7 @@ impl Tracker {
     /// Whether the world shrinks when enough time has passed, should nothing else happen.
     pub fn will_shrink(&self) -> bool {
         let Some(elastic) = self.config.elastic else { return false };
-        let is_going_on = self.over.is_none() && self.takeover.is_none() && self.planned.has_been;
+        let is_going_on = self.over.is_none() && self.former_life.takeover.is_none() && self.planned.has_been;
         let at_once = Elastic { timeout_millis: 0, ..elastic };
         is_going_on && decide(&self.occupancies(), &self.moment(None), &at_once) != Decision::Stay
     }
@@ -71,7 +71,7 @@ impl Tracker {
         let elastic = self.config.elastic?;
         let missing = self.slots.iter().filter(|slot| slot.state == RankSlotState::Vacant);
         let due = missing.map(|slot| slot.waits_since.plus(elastic.timeout_millis));
-        due.filter(|due| *due > self.now).min()
+        due.filter(|due| *due > self.clock.now).min()
     }
 
     /// The lowest version that a rank of an elastic job is in, if all train.
@@ -88,12 +88,12 @@ impl Tracker {
         let now = self.entered_by_all();
         let standing_by = self.waiting().into_iter().map(|(task, standing)| {
             let host = self.agents.get(&standing.agent).map(|agent| agent.host.clone()).unwrap_or_default();
-            Candidate { task, host, millis: self.now.since(standing.since) }
+            Candidate { task, host, millis: self.clock.now.since(standing.since) }
         });
         Moment {
             is_boundary: before.is_some() && now > before,
-            resizes: self.resizes,
-            since_resize: self.resized.map(|at| self.now.since(at)),
+            resizes: self.worlds.resizes,
+            since_resize: self.worlds.resized.map(|at| self.clock.now.since(at)),
             standing_by: standing_by.collect(),
         }
     }
@@ -111,7 +111,7 @@ impl Tracker {
                 let because = slot.last_seen.clone();
                 match slot.is_unawaited && (have_answered || !slot.was_here) {
                     true => Occupancy::Abandoned { because },
-                    false => Occupancy::Missing { millis: self.now.since(slot.waits_since), because },
+                    false => Occupancy::Missing { millis: self.clock.now.since(slot.waits_since), because },
                 }
             }
             _ => match leaves.get(&rank) {
@@ -167,8 +167,8 @@ impl Tracker {
         // The new world's first view is due, whoever was waited for in the old one.
         self.planned.all_begin_again = false;
         self.forget_former_worlds();
-        self.former.resized(self.chain.lineage(), ranks);
-        let now = self.now;
+        self.worlds.former.resized(self.chain.lineage(), ranks);
+        let now = self.clock.now;
         let former = core::mem::take(&mut self.slots);
         let staying = former.into_iter().zip(occupancies).zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
         self.slots = staying
@@ -210,15 +210,15 @@ impl Tracker {
                 standing.given = Some(next);
             }
         }
-        let at = self.clock(now);
+        let at = self.clock.text(now);
         self.losses.sent_back(&at, reason);
         self.event(Event::Resized { ranks: ranks.to_vec(), world, reason: reason.into() });
         for (rank, task) in (left..).map(Rank).zip(joiners) {
             let reason = format!("it stood by when the world grew to {world} ranks");
             self.give(Giving { rank, task: *task, is_spare: true, reason });
         }
-        self.resized = Some(now);
-        self.resizes += 1;
+        self.worlds.resized = Some(now);
+        self.worlds.resizes += 1;
         self.rollback_reason = Some(reason.into());
         self.changed = Some(format!("the world has {world} ranks now: {reason}"));
     }
@@ -238,7 +238,7 @@ impl Tracker {
     fn forget_former_worlds(&mut self) {
         let held = self.agents.values().flat_map(|agent| &agent.held).filter(|held| self.chain.has(held));
         if let Some(oldest) = held.map(|held| held.lineage).min() {
-            self.former.forget_before(oldest);
+            self.worlds.former.forget_before(oldest);
         }
     }
 
@@ -283,9 +283,9 @@ impl Tracker {
     /// A life that comes back has learned of a newer view: the world is that one's, and what was known of an
     /// incarnation before it counts no more.
     pub(super) fn fit_the_world(&mut self) {
-        let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
+        let newest = self.former_life.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
         let (Some(_), Some(view)) = (self.config.elastic, newest) else { return };
-        let (now, world) = (self.now, view.slots.len());
+        let (now, world) = (self.clock.now, view.slots.len());
         let known = self.living().filter_map(|(rank, slot)| {
             let incarnation = slot.incarnation?;
             Some((slot.agent, MemberId { rank, incarnation }, slot.attempt))
@@ -305,7 +305,7 @@ impl Tracker {
     /// no such rank. It may have been another one then, in another world: so it is told that, and
     /// asks. One that was replaced stands by then.
     pub(super) fn is_of_a_former_world(&mut self, member: MemberId, attempt: Attempt) -> bool {
-        let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
+        let newest = self.former_life.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
         let (Some(_), Some(view)) = (self.config.elastic, newest) else { return false };
         let slot = view.slots.get(member.rank.0 as usize);
         let is_former = slot.is_none_or(|slot| slot.incarnation > Some(member.incarnation));

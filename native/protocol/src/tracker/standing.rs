@@ -29,7 +29,7 @@ impl Tracker {
         if let Some(over) = self.over.clone() {
             return self.send(agent, TrackerMessage::Ended(over));
         }
-        if self.takeover.is_some() {
+        if self.former_life.takeover.is_some() {
             self.standings.later.retain(|(other, later)| (*other, later.task) != (agent, standing.task));
             self.standings.later.push((agent, standing));
             return;
@@ -86,7 +86,7 @@ impl Tracker {
         }
         self.standings.tries.insert(task, NewestTry { attempt, is_gone: false });
         self.standings.came += 1;
-        let (order, since) = (self.standings.came, self.now);
+        let (order, since) = (self.standings.came, self.clock.now);
         let leaves = self.standings.leaving.get(&task).is_some_and(|left| attempt <= *left);
         let standing = StandingTask {
             agent,
@@ -145,7 +145,7 @@ impl Tracker {
 
     /// All that an agent has, as of its registration: what it doesn't name has ended.
     pub(super) fn stand_again(&mut self, agent: AgentId, all: Vec<Standing>) {
-        if self.takeover.is_some() {
+        if self.former_life.takeover.is_some() {
             self.standings.later.retain(|(other, _)| *other != agent);
         }
         let is_named = |task: &Task, standing: &StandingTask| {
@@ -266,7 +266,7 @@ impl Tracker {
             return;
         }
         self.standings.leaving.insert(task, attempt);
-        if self.takeover.is_none() {
+        if self.former_life.takeover.is_none() {
             self.stand_for_no_other(task, attempt);
         }
     }
@@ -291,7 +291,7 @@ impl Tracker {
 
     /// Says of tasks that leave when they may end: when what only they have is with those that go on.
     pub(super) fn release(&mut self) {
-        if self.config.elastic.is_none() || self.over.is_some() || self.takeover.is_some() {
+        if self.config.elastic.is_none() || self.over.is_some() || self.former_life.takeover.is_some() {
             return;
         }
         let is_handed_over = self.slots.iter().all(|slot| slot.has_entered);
@@ -321,7 +321,7 @@ impl Tracker {
 
     /// The numbers of the tasks that take part; `None` while that isn't known, since the job is being taken over.
     pub fn tasks_there(&self) -> Option<BTreeSet<Rank>> {
-        self.takeover.is_none().then(|| self.standings.tasks.keys().map(|task| Rank(task.0)).collect())
+        self.former_life.takeover.is_none().then(|| self.standings.tasks.keys().map(|task| Rank(task.0)).collect())
     }
 
     /// An agent is lost: what its tasks were given and haven't joined as is free. Those that stand by are given
@@ -366,7 +366,7 @@ impl Tracker {
 
     /// Gives open ranks to tasks that stand by.
     pub(super) fn give_ranks(&mut self) {
-        if !self.gives_ranks() || self.over.is_some() || self.takeover.is_some() {
+        if !self.gives_ranks() || self.over.is_some() || self.former_life.takeover.is_some() {
             return;
         }
         let waiting: Vec<Task> = self.waiting().into_iter().map(|(task, _)| task).collect();
@@ -433,7 +433,8 @@ impl Tracker {
         self.send(agent, TrackerMessage::RankGiven { task, attempt, given });
         if is_spare {
             let executor = self.executor_of(agent);
-            let vacant_millis = self.slot(rank).and_then(|slot| slot.vacant_since).map_or(0, |at| self.now.since(at));
+            let vacant_millis =
+                self.slot(rank).and_then(|slot| slot.vacant_since).map_or(0, |at| self.clock.now.since(at));
             let spares = self.spares_ready();
             self.event(Event::SpareTook { rank, index: task, attempt, executor, vacant_millis, spares, reason });
         }

@@ -15,7 +15,7 @@ impl Tracker {
         let ranks = (0..).map(Rank).zip(&self.slots).skip_while(|(rank, _)| *rank < from).take(RANKS_IN_A_MESSAGE);
         JobStatus {
             life: self.config.epoch,
-            millis: now.since(self.began),
+            millis: self.clock.since_began(now),
             lineage: self.chain.lineage(),
             over: self.over.as_ref().map(|over| match over {
                 Ok(_) => "every rank ended well".into(),
@@ -23,7 +23,7 @@ impl Tracker {
             }),
             members_millis: self.config.timing.members_millis,
             world: self.slots.len() as u32,
-            resizes: self.resizes,
+            resizes: self.worlds.resizes,
             most_resizes: self.config.elastic.and_then(|elastic| elastic.most_resizes),
             ranks: ranks.map(|(rank, slot)| self.rank_now(rank, slot, now)).collect(),
         }

@@ -38,7 +38,7 @@ impl Tracker {
     /// An agent of the former life. What it reports is believed: digests and incarnations are compared later, as
     /// always.
     pub(super) fn adopt(&mut self, agent: AgentId, view: Option<View>, ranks: &[RankStatus]) {
-        let Some(takeover) = self.takeover.as_mut() else { return };
+        let Some(takeover) = self.former_life.takeover.as_mut() else { return };
         ranks.iter().for_each(|received| takeover.hear(received, view.as_ref()));
         // Of two in one generation, one that has seen the plan knows more.
         let age = |view: &View| (view.generation, view.slots.iter().filter(|slot| slot.planned).count());
@@ -46,15 +46,15 @@ impl Tracker {
         if let Some(view) = view.filter(is_newer) {
             if takeover.newest.is_none() {
                 // The first that knows of the others; they may have been frozen as it was.
-                takeover.until = takeover.until.max(self.now.plus(self.config.timing.lost_after_millis));
+                takeover.until = takeover.until.max(self.clock.now.plus(self.config.timing.lost_after_millis));
             }
             self.chain = Chain::told(view.branches.clone());
-            self.former.clone_from(&view.former);
-            if self.fingerprint.is_none() {
-                self.fingerprint.clone_from(&view.fingerprint);
+            self.worlds.former.clone_from(&view.former);
+            if self.terms.fingerprint.is_none() {
+                self.terms.fingerprint.clone_from(&view.fingerprint);
             }
             // What was agreed was agreed for the life of the job: no two views say different things.
-            self.hooked = self.hooked.or(view.hooked);
+            self.terms.hooked = self.terms.hooked.or(view.hooked);
             takeover.newest = Some(view);
             self.fit_the_world();
         }
@@ -64,7 +64,7 @@ impl Tracker {
                 self.fence_again(agent, received.id());
                 continue;
             }
-            let now = self.now;
+            let now = self.clock.now;
             let Some(slot) = self.slot_mut(received.rank) else { continue };
             if slot.incarnation.is_some_and(|known| known >= received.incarnation) {
                 continue;
@@ -92,7 +92,7 @@ impl Tracker {
     pub(super) fn adopt_fingerprint(&mut self, agent: AgentId, received: Vec<String>) {
         let place = place(&self.executor_of(agent));
         for fingerprint in received {
-            let agreed = self.fingerprint.get_or_insert_with(|| fingerprint.clone());
+            let agreed = self.terms.fingerprint.get_or_insert_with(|| fingerprint.clone());
             if *agreed != fingerprint {
                 let error = Error::new(
                     Code::Incompatible,
@@ -115,7 +115,7 @@ impl Tracker {
         fingerprint: &str,
         hook: &Hook,
     ) -> bool {
-        let Some(takeover) = self.takeover.as_mut() else { return false };
+        let Some(takeover) = self.former_life.takeover.as_mut() else { return false };
         takeover.joins.retain(|(other, its, older, ..)| (*other, *its, *older) != (agent, rank, attempt));
         takeover.joins.push((agent, rank, attempt, fingerprint.into(), hook.clone()));
         true
@@ -124,12 +124,12 @@ impl Tracker {
     /// Whether this life still waits for those that knew what the former one knew. It does so at
     /// most as long as an agent may be silent, and gives no slot meanwhile.
     pub fn waits_for_former(&self) -> bool {
-        self.takeover.is_some()
+        self.former_life.takeover.is_some()
     }
 
     /// Whether the job is still being taken over. Ends that when all are there, or it is time.
     pub(super) fn is_taking_over(&mut self) -> bool {
-        let Some(takeover) = &self.takeover else { return false };
+        let Some(takeover) = &self.former_life.takeover else { return false };
         let is_taken = |(rank, slot): (usize, &RankSlot)| {
             slot.state != RankSlotState::Vacant
                 || self.knew_the_end(slot)
@@ -150,10 +150,10 @@ impl Tracker {
         // for a slot, or all have one. There is no view of a first rendezvous that isn't complete.
         let asks = !takeover.joins.is_empty() || self.some_stand_later();
         let is_awaited = takeover.newest.is_some() || asks || is_whole;
-        if !all_there && (self.now < takeover.until || !is_awaited) {
+        if !all_there && (self.clock.now < takeover.until || !is_awaited) {
             return true;
         }
-        if let Some(takeover) = self.takeover.take() {
+        if let Some(takeover) = self.former_life.takeover.take() {
             self.take_over(takeover);
         }
         false
@@ -170,7 +170,7 @@ impl Tracker {
         // What was entered alone counts as begun.
         let some_rank_never_started = self.reach.highest == Version(0) && takeover.has_not_begun(&self.slots);
         let Takeover { newest, mut joins, .. } = takeover;
-        let now = self.now;
+        let now = self.clock.now;
         match newest {
             Some(view) => {
                 // A plan that reached none of those it was for has begun nothing.
@@ -203,17 +203,18 @@ impl Tracker {
                         self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis, deaths });
                     }
                 }
-                self.knows_nothing = !has_not_begun && !self.slots.iter().any(|slot| slot.position().is_some());
+                self.former_life.knows_nothing =
+                    !has_not_begun && !self.slots.iter().any(|slot| slot.position().is_some());
                 self.reach.taken_over(was_planned);
             }
-            None => self.knows_nothing = !some_rank_never_started,
+            None => self.former_life.knows_nothing = !some_rank_never_started,
         }
         self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
         // The newest try of each rank gets the slot, and the others are refused.
         joins.sort_by_key(|(_, _, attempt, ..)| core::cmp::Reverse(*attempt));
         let is_there = |(agent, ..): &Join| self.agents.get(agent).is_some_and(AgentRecord::counts);
         let (here, late): (Vec<Join>, Vec<Join>) = joins.into_iter().partition(is_there);
-        self.late_joins = late;
+        self.former_life.late_joins = late;
         // What was given by the former life is joined as below.
         self.stand_after_takeover();
         for (agent, rank, attempt, fingerprint, hook) in here {
@@ -223,8 +224,9 @@ impl Tracker {
 
     /// An agent that was lost during the takeover speaks again, over the same connection: it still waits for its slots.
     pub(super) fn admit_late(&mut self, agent: AgentId) {
-        let (here, late) = core::mem::take(&mut self.late_joins).into_iter().partition(|(late, ..)| *late == agent);
-        self.late_joins = late;
+        let (here, late) =
+            core::mem::take(&mut self.former_life.late_joins).into_iter().partition(|(late, ..)| *late == agent);
+        self.former_life.late_joins = late;
         let here: Vec<Join> = here;
         for (agent, rank, attempt, fingerprint, hook) in here {
             self.join(agent, rank, attempt, fingerprint, hook);
@@ -258,17 +260,18 @@ impl Tracker {
     /// isn't.
     pub(super) fn comes_late(&mut self, view: &View) {
         let is_known = view.branches.len() < self.chain.branches().len();
-        if self.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned)) {
+        if self.former_life.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned))
+        {
             self.chain = Chain::told(view.branches.clone());
-            self.former.clone_from(&view.former);
+            self.worlds.former.clone_from(&view.former);
             let (there, now) = (view.slots.len() as u32, self.slots.len() as u32);
             if there != now {
                 // This life has the world that it was begun with.
                 let ranks: Vec<Option<Rank>> = (0..there).map(|rank| (rank < now).then_some(Rank(rank))).collect();
-                self.former.resized(view.lineage, &ranks);
+                self.worlds.former.resized(view.lineage, &ranks);
             }
             self.planned.has_been = true;
-            self.hooked = self.hooked.or(view.hooked);
+            self.terms.hooked = self.terms.hooked.or(view.hooked);
         }
     }
 
@@ -278,7 +281,7 @@ impl Tracker {
     pub(super) fn forgotten(&self) -> Option<Error> {
         // A rank that comes with its very first try was never there before: so the job can't have begun.
         let is_restart = self.slots.iter().all(|slot| slot.attempt > Attempt::default());
-        (self.knows_nothing && (is_restart || self.planned.has_been)).then(|| {
+        (self.former_life.knows_nothing && (is_restart || self.planned.has_been)).then(|| {
             Error::new(
                 Code::Unrecoverable,
                 format!(
@@ -316,7 +319,7 @@ impl Tracker {
         if self.over.is_some() {
             return;
         }
-        self.takeover = None;
+        self.former_life.takeover = None;
         match outcome {
             Ok(digest) => {
                 self.over = Some(Ok(digest));

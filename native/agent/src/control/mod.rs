@@ -40,6 +40,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, ONE_BY_ONE};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank, Task};
 use rejoin_transport::{Entrance, Keys, Link};
+use results::WaitingResults;
 use results_fetch::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -102,6 +103,28 @@ struct MemberState {
     result: Option<Bytes>,
 }
 
+/// Where other processes come in, or are sought.
+struct Door {
+    entrance: Entrance,
+    /// Connections that were turned away.
+    strangers: u64,
+    /// The last connection could not be accepted or made for lack of descriptors.
+    is_starved: bool,
+}
+
+/// What one connection may move before all others have had a turn.
+struct Turn {
+    /// Connections that had moved as much as they may. No event says that they can go on.
+    unfinished: BTreeSet<Token>,
+    bytes: usize,
+}
+
+/// What this process says of itself.
+struct SelfReports {
+    usage_next: Instant,
+    pulse: Pulse,
+}
+
 /// The control thread's own.
 pub(crate) struct Control {
     poll: Poll,
@@ -113,31 +136,22 @@ pub(crate) struct Control {
     executor: String,
     keys: Keys,
     began: Instant,
-    entrance: Entrance,
+    door: Door,
     tracker: TrackerLink,
     connections: HashMap<Token, Connection>,
     next_token: usize,
-    /// Connections that had moved as much as they may in one turn. No event says that they can go on.
-    unfinished: BTreeSet<Token>,
-    turn_bytes: usize,
+    turn: Turn,
     links: DataLinks,
     /// Checkpoints that come for ranks here.
     gatherings: BTreeMap<MemberId, Gathering>,
-    /// Fetches of results that failed with every holder, and when they are tried again.
-    results_again: Vec<(Instant, Box<ResultsFetch>)>,
-    /// Links over which results come that there is no room for now.
-    results_paused: Vec<Token>,
+    results: WaitingResults,
     /// Checkpoints that a thread makes or reads now.
     making: BTreeSet<Checkpoint>,
     members: BTreeMap<Rank, MemberState>,
     /// Tasks that stand by.
     standing: BTreeMap<(Task, Attempt), Waiting<StoodBy>>,
     rules: Rules,
-    usage_next: Instant,
-    pulse: Pulse,
-    strangers: u64,
-    /// The last connection could not be accepted or made for lack of descriptors.
-    is_starved: bool,
+    reports: SelfReports,
     over: Option<String>,
 }
 
@@ -187,24 +201,19 @@ impl Control {
             executor: config.executor.clone(),
             keys,
             began: now,
-            entrance,
+            door: Door { entrance, strangers: 0, is_starved: false },
             tracker: TrackerLink::to(config.tracker, config.join_file.clone(), now),
             connections: HashMap::new(),
             next_token: FIRST_LINK,
-            unfinished: BTreeSet::new(),
-            turn_bytes: TURN_BYTES,
+            turn: Turn { unfinished: BTreeSet::new(), bytes: TURN_BYTES },
             links: DataLinks::default(),
             gatherings: BTreeMap::new(),
-            results_again: Vec::new(),
-            results_paused: Vec::new(),
+            results: WaitingResults::default(),
             making: BTreeSet::new(),
             members: BTreeMap::new(),
             standing: BTreeMap::new(),
             rules: Rules::default(),
-            usage_next: now + USAGE,
-            pulse: Pulse::default(),
-            strangers: 0,
-            is_starved: false,
+            reports: SelfReports { usage_next: now + USAGE, pulse: Pulse::default() },
             over: None,
         };
         Ok((control, shared))
@@ -212,7 +221,7 @@ impl Control {
 
     /// Where peers reach this agent.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.entrance.address()
+        self.door.entrance.address()
     }
 
     fn now(&self) -> Millis {
@@ -235,21 +244,21 @@ impl Control {
 
     /// Waits until there is something to be done, and does of it what can be done without making others wait.
     fn turn(&mut self, events: &mut Events) {
-        let timeout = if self.unfinished.is_empty() { self.timeout() } else { Duration::ZERO };
+        let timeout = if self.turn.unfinished.is_empty() { self.timeout() } else { Duration::ZERO };
         if let Err(cause) = self.poll.poll(events, Some(timeout)) {
             if cause.kind() != std::io::ErrorKind::Interrupted {
                 self.over = Some(format!("the control thread's poll failed: {cause}"));
                 return;
             }
         }
-        let mut ready = std::mem::take(&mut self.unfinished);
+        let mut ready = std::mem::take(&mut self.turn.unfinished);
         ready.extend(events.iter().map(|event| event.token()));
         for token in ready {
             match token {
                 WAKER => {}
                 LISTENER => self.accept(),
                 TRACKER => self.serve_tracker(),
-                token if self.entrance.is_of(token) => self.serve_entrance(token),
+                token if self.door.entrance.is_of(token) => self.serve_entrance(token),
                 token => self.serve_connection(token),
             }
         }
@@ -262,11 +271,11 @@ impl Control {
         let host = self.host.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
         let connect = self.tracker.next.map(|at| at.saturating_duration_since(now));
         let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
-        let again = self.results_again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
-        let room = (!self.results_paused.is_empty()).then_some(LOOK_FOR_ROOM);
-        let starved = self.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
+        let again = self.results.again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
+        let room = (!self.results.paused.is_empty()).then_some(LOOK_FOR_ROOM);
+        let starved = self.door.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
-        [host, connect, link, again, room, starved, hurry, self.entrance.next_timeout()]
+        [host, connect, link, again, room, starved, hurry, self.door.entrance.next_timeout()]
             .into_iter()
             .flatten()
             .min()
@@ -294,7 +303,7 @@ impl Control {
         if self.tracker.next.is_some_and(|at| at <= now) {
             self.connect_tracker();
         }
-        if now >= self.usage_next {
+        if now >= self.reports.usage_next {
             self.report_usage();
         }
         self.report_pulse();
@@ -308,7 +317,7 @@ impl Control {
 
     /// Reports what this process uses: now and then, and before a rank reports its end.
     fn report_usage(&mut self) {
-        self.usage_next = Instant::now() + USAGE;
+        self.reports.usage_next = Instant::now() + USAGE;
         let usage = self.planes.usage();
         self.handle(Some(HostInput::Event(Event::Usage {
             agent: self.agent,
@@ -322,7 +331,7 @@ impl Control {
     /// Reports that the program around this stands still, and that it runs again. What has no rank isn't waited for.
     fn report_pulse(&mut self) {
         let silence = if self.members.is_empty() { None } else { pulse::silence() };
-        let Some(change) = self.pulse.look(silence) else { return };
+        let Some(change) = self.reports.pulse.look(silence) else { return };
         let (agent, executor) = (self.agent, self.executor.clone());
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.handle(Some(HostInput::Event(match change {

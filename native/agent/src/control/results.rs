@@ -2,6 +2,7 @@
 
 use super::results_fetch::{Question, ResultsFetch};
 use super::{Control, Role};
+use mio::Token;
 use rejoin_protocol::collective::{self, CollectiveId};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{MemberId, Rank};
@@ -10,6 +11,15 @@ use std::time::{Duration, Instant};
 
 /// Before all holders are asked again.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Fetches of results that have to wait.
+#[derive(Default)]
+pub(super) struct WaitingResults {
+    /// Those that failed with every holder, and when they are tried again.
+    pub(super) again: Vec<(Instant, Box<ResultsFetch>)>,
+    /// Links over which results come that there is no room for now.
+    pub(super) paused: Vec<Token>,
+}
 
 impl Control {
     /// A rank's wish; it is void once there is a newer view.
@@ -27,7 +37,7 @@ impl Control {
             }
             let Some(holder) = results.next_holder(self.agent) else {
                 results.holders = results.fetch.holders.clone().into();
-                self.results_again.push((Instant::now() + PAUSE, results));
+                self.results.again.push((Instant::now() + PAUSE, results));
                 return;
             };
             match self.connect(holder.address, Purpose::Fetch, Role::Results(results)) {
@@ -49,12 +59,12 @@ impl Control {
     /// in their calls.
     pub(super) fn go_on_after_pause(&mut self, now: Instant) {
         let is_full = self.planes.is_full();
-        for token in std::mem::take(&mut self.results_paused) {
+        for token in std::mem::take(&mut self.results.paused) {
             match self.connections.get_mut(&token).map(|connection| &mut connection.role) {
                 Some(Role::Results(results)) if is_full => {
                     // It isn't the holder that is silent.
                     results.last_heard = now;
-                    self.results_paused.push(token);
+                    self.results.paused.push(token);
                 }
                 Some(_) => self.serve_connection(token),
                 None => {}
@@ -63,8 +73,8 @@ impl Control {
     }
 
     pub(super) fn fetch_results_again(&mut self, now: Instant) {
-        while let Some(index) = self.results_again.iter().position(|(at, _)| *at <= now) {
-            let (_, results) = self.results_again.swap_remove(index);
+        while let Some(index) = self.results.again.iter().position(|(at, _)| *at <= now) {
+            let (_, results) = self.results.again.swap_remove(index);
             self.go_on_fetching(results);
         }
     }

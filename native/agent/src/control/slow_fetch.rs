@@ -122,7 +122,7 @@ fn run(mut control: Control, watched: &Watched, mut pace: Option<Pace>) {
         watched.is_serving.store(is_serving, Ordering::SeqCst);
         // In a turn of no bytes heartbeats go out all the same.
         let may_send = !is_serving || pace.as_mut().is_none_or(Pace::may_send);
-        control.turn_bytes = usize::from(may_send);
+        control.turn.bytes = usize::from(may_send);
         control.turn(&mut events);
         watched.tries.fetch_max(control.links.tries(), Ordering::SeqCst);
         if let Some(gathering) = control.gatherings.values().next() {

@@ -106,7 +106,7 @@ fn asked(control: &mut Control, events: &mut Events, model: &[u8]) -> (Checkpoin
     let mut link = Link::accept(stream, &keys()).unwrap();
     until("the newcomer asks", || {
         // Both ends stand in this one thread: neither may wait for the other.
-        control.unfinished.insert(WAKER);
+        control.turn.unfinished.insert(WAKER);
         control.turn(events);
         link.flush().unwrap();
         match link.receive().unwrap() {
@@ -172,7 +172,7 @@ fn a_fast_senders_stripe_is_read_over_many_turns_so_that_heartbeats_are_answered
     const TURNS: usize = 16;
     let model: Vec<u8> = (0..2 * TURNS * FRAME_BYTES).map(|place| (place * 7 + place / 256) as u8).collect();
     let (mut control, mut events) = (control(), Events::with_capacity(16));
-    control.turn_bytes = model.len() / TURNS;
+    control.turn.bytes = model.len() / TURNS;
     let (checkpoint, mut holder) = asked(&mut control, &mut events, &model);
     // All of it lies in the kernel before the newcomer reads: no sender can be faster.
     for (index, bytes) in model.chunks(FRAME_BYTES).enumerate() {
@@ -198,7 +198,7 @@ fn given(control: &mut Control, checkpoint: Checkpoint, model: &[u8]) -> Option<
     let hello = Hello { agent: AgentId(8), purpose: Purpose::Fetch, encrypt: false };
     let mut link = Link::connect(control.address(), &keys(), hello).unwrap();
     until("an answer comes, or the link ends", || {
-        control.unfinished.insert(WAKER);
+        control.turn.unfinished.insert(WAKER);
         control.turn(&mut events);
         let received = match link.flush().map(drop).and_then(|()| link.receive()) {
             Ok(received) => received,
@@ -309,7 +309,7 @@ impl Ending {
     }
 
     fn turn(&mut self) {
-        self.control.unfinished.insert(WAKER);
+        self.control.turn.unfinished.insert(WAKER);
         self.control.turn(&mut self.events);
         self.tracker.flush().unwrap();
     }

@@ -110,8 +110,8 @@ impl Control {
         while let Some(link) = self.tracker.link.as_mut() {
             match link.flush() {
                 Ok(Flushed::Blocked) => return,
-                Ok(Flushed::Done) if moved >= self.turn_bytes => {
-                    self.unfinished.insert(TRACKER);
+                Ok(Flushed::Done) if moved >= self.turn.bytes => {
+                    self.turn.unfinished.insert(TRACKER);
                     return;
                 }
                 Ok(Flushed::Done) => {}

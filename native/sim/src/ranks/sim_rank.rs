@@ -52,29 +52,54 @@ pub(super) struct SimRank {
     /// A call has failed: no other one is made.
     failed: bool,
     first: Checkpoint,
-    /// Its collectives have entered the version that this begins; the channels enter it next.
-    entering: Option<Checkpoint>,
-    /// Both have, and the agent doesn't know yet.
-    entered: Option<Checkpoint>,
-    /// Boot isn't over in its channels.
-    is_in_boot: bool,
-    /// Its own model that is being copied, and the newest one that was.
-    spreading: Option<Checkpoint>,
-    is_safe: Option<Checkpoint>,
+    boundary: Boundary,
+    own_model: OwnModel,
     /// It says other things than it should, in this phase.
     lies_in: Option<Phase>,
-    /// The rank whose rows it trains on: its own.
-    rows: Rank,
-    /// The number for which it takes samples: its own. And the version in which it has.
-    samples: Rank,
-    dealt_in: Option<Version>,
+    rows: Rows,
     /// The model that it has made, with the one before, and how many ranks have taken samples for it.
     made: Option<(u64, u64, u32)>,
     /// What it runs, in an elastic job: that follows from its world and from what it starts with.
     job: Option<Arc<Job>>,
     /// The newest wish for a checkpoint that its process has heard of.
     pub(super) wish: Option<CheckpointWish>,
-    /// What was chosen in the present version.
+    choice: Choice,
+}
+
+/// The way of its lanes into the next version.
+#[derive(Clone, Debug)]
+struct Boundary {
+    /// Its collectives have entered the version that this begins; the channels enter it next.
+    entering: Option<Checkpoint>,
+    /// Both have, and the agent doesn't know yet.
+    entered: Option<Checkpoint>,
+    /// Boot isn't over in its channels.
+    is_in_boot: bool,
+}
+
+/// The model of its own, in a job that has such.
+#[derive(Clone, Debug, Default)]
+struct OwnModel {
+    /// It is being copied.
+    spreading: Option<Checkpoint>,
+    /// The newest one that was.
+    safe: Option<Checkpoint>,
+}
+
+/// What it trains on.
+#[derive(Clone, Debug)]
+struct Rows {
+    /// The rank whose rows they are: its own.
+    of: Rank,
+    /// The number for which it takes samples: its own.
+    samples: Rank,
+    /// The version in which it has taken them.
+    dealt_in: Option<Version>,
+}
+
+/// Whether the present version ends with a checkpoint, in a job whose ranks choose that.
+#[derive(Clone, Debug, Default)]
+struct Choice {
     chosen: Option<bool>,
     /// A checkpoint was chosen, and it isn't known yet that all ranks have that choice.
     confirms: bool,
@@ -105,9 +130,7 @@ impl SimRank {
         SimRank {
             lineage,
             version,
-            rows: own.rank,
-            samples: own.rank,
-            dealt_in: None,
+            rows: Rows { of: own.rank, samples: own.rank, dealt_in: None },
             made: None,
             job: job.is_elastic.then(|| Arc::new(job.clone())),
             peers,
@@ -120,15 +143,15 @@ impl SimRank {
             finished: false,
             failed: false,
             first,
-            entering: None,
-            entered: streams.is_none().then_some(first),
-            is_in_boot: streams.is_some(),
-            spreading: None,
-            is_safe: None,
+            boundary: Boundary {
+                entering: None,
+                entered: streams.is_none().then_some(first),
+                is_in_boot: streams.is_some(),
+            },
+            own_model: OwnModel::default(),
             lies_in: (job.lies && start.incarnation.number > 0).then_some(Phase::Version(version)),
             wish: None,
-            chosen: None,
-            confirms: false,
+            choice: Choice::default(),
             collectives,
             streams,
         }
@@ -171,7 +194,7 @@ impl SimRank {
 
     /// Between two calls, and with something left to do.
     pub(super) fn is_idle(&self) -> bool {
-        self.call.is_none() && self.spreading.is_none() && !self.finished && !self.failed
+        self.call.is_none() && self.own_model.spreading.is_none() && !self.finished && !self.failed
     }
 
     /// Whether it is in a call.
@@ -186,23 +209,23 @@ impl SimRank {
         if !self.is_idle() {
             return Came::Nothing;
         }
-        if let Some(entered) = self.entered.take() {
+        if let Some(entered) = self.boundary.entered.take() {
             return Came::Entered(entered);
         }
         let (program, rank) = (&job.program, self.peers.own.rank);
         if self.first.complete {
             return self.finish(self.model, job, out);
         }
-        if self.entering.is_none() && self.is_in_boot && program.has_booted(self.boot) {
+        if self.boundary.entering.is_none() && self.boundary.is_in_boot && program.has_booted(self.boot) {
             check_model(rank, job, self.version, self.model, out);
-            self.entering = Some(self.first);
+            self.boundary.entering = Some(self.first);
         }
-        if let Some(entering) = self.entering {
+        if let Some(entering) = self.boundary.entering {
             return self.enter_streams(entering, job);
         }
         let needs_barrier = self.collectives.as_ref().is_some_and(|lane| lane.participant().needs_barrier());
         self.deals(job, out);
-        if self.confirms {
+        if self.choice.confirms {
             return self.begin_collective(confirmation(), None, job, out);
         }
         match program.step(rank, self.boot, self.version, self.index) {
@@ -235,15 +258,15 @@ impl SimRank {
                 let checkpoint = super::program::checkpoint(self.lineage, next, model, is_last);
                 let checkpoint = Checkpoint { has_own: job.has_own, ..checkpoint };
                 let own = own_model(&checkpoint, rank);
-                if job.has_own && self.is_safe != Some(own) {
-                    self.spreading = Some(own);
+                if job.has_own && self.own_model.safe != Some(own) {
+                    self.own_model.spreading = Some(own);
                     return Came::Own(own);
                 }
                 if let Some(Err(error)) = self.collectives.as_mut().map(|collectives| collectives.enter(next)) {
                     return self.broken(error);
                 }
                 if self.streams.is_some() {
-                    self.entering = Some(checkpoint);
+                    self.boundary.entering = Some(checkpoint);
                     return self.enter_streams(checkpoint, job);
                 }
                 self.is_in(&checkpoint);
@@ -268,9 +291,9 @@ impl SimRank {
         if let Err(error) = streams.enter(phase, mark) {
             return self.broken(error);
         }
-        (self.entering, self.entered) = (None, Some(checkpoint));
-        if self.is_in_boot {
-            self.is_in_boot = false;
+        (self.boundary.entering, self.boundary.entered) = (None, Some(checkpoint));
+        if self.boundary.is_in_boot {
+            self.boundary.is_in_boot = false;
         } else {
             self.is_in(&checkpoint);
         }
@@ -283,23 +306,23 @@ impl SimRank {
         self.model = checkpoint.digest as u64;
         self.next_model = mix(self.model, u64::from(self.version.0));
         self.index = 0;
-        self.chosen = None;
+        self.choice.chosen = None;
     }
 
     /// The newest version that its agent knows it has entered: with channels it is notified a moment later.
     pub(super) fn version_known(&self) -> Version {
-        let unknown = self.entered.is_some_and(|entered| entered.version > self.first.version);
+        let unknown = self.boundary.entered.is_some_and(|entered| entered.version > self.first.version);
         Version(self.version.0 - u32::from(unknown))
     }
 
     /// What was chosen in the version that it is in.
     pub(super) fn choice(&self) -> Option<(Lineage, Version, bool)> {
-        self.chosen.map(|chosen| (self.lineage, self.version, chosen))
+        self.choice.chosen.map(|chosen| (self.lineage, self.version, chosen))
     }
 
     /// An own model is held by as many others as it has to be.
     pub(super) fn is_safe(&mut self, own: &Checkpoint) {
-        self.is_safe = self.spreading.take_if(|spreading| spreading == own).or(self.is_safe);
+        self.own_model.safe = self.own_model.spreading.take_if(|spreading| spreading == own).or(self.own_model.safe);
     }
 
     fn finish(&mut self, model: u64, job: &Job, out: &mut Vec<Output>) -> Came {
@@ -314,15 +337,15 @@ impl SimRank {
 
     /// It takes the samples for another number.
     pub(super) fn samples_of(&mut self, number: Rank) {
-        self.samples = number;
+        self.rows.samples = number;
     }
 
     /// The samples of the version that it is in are dealt out before its first call.
     fn deals(&mut self, job: &Job, out: &mut Vec<Output>) {
-        let begins = job.program.has_booted(self.boot) && self.dealt_in != Some(self.version);
+        let begins = job.program.has_booted(self.boot) && self.rows.dealt_in != Some(self.version);
         if job.is_elastic && begins && job.program.deals(self.version) {
-            self.dealt_in = Some(self.version);
-            out.push(Output::Deals(self.lineage, self.model, self.peers.own.rank, self.samples));
+            self.rows.dealt_in = Some(self.version);
+            out.push(Output::Deals(self.lineage, self.model, self.peers.own.rank, self.rows.samples));
         }
     }
 
@@ -339,7 +362,7 @@ impl SimRank {
 
     /// It trains on the rows of another rank.
     pub(super) fn rows_of(&mut self, rank: Rank) {
-        self.rows = rank;
+        self.rows.of = rank;
     }
 
     /// What this rank gives to the next call of its program.
@@ -350,7 +373,7 @@ impl SimRank {
             let minds = mix(u64::from(self.version.0), u64::from(self.peers.own.incarnation.number)) >> 62 == 0;
             return u64::from(!minds && self.wish.is_some_and(|wish| wish.is_open_in(self.version)));
         }
-        job.program.given(self.rows, is_boot, self.version, index) ^ self.lie(is_boot)
+        job.program.given(self.rows.of, is_boot, self.version, index) ^ self.lie(is_boot)
     }
 
     fn lie(&self, is_boot: bool) -> u64 {
@@ -377,7 +400,7 @@ impl SimRank {
         let forgets =
             if job.defect == Some(Defect::Forgets) { u64::from(self.peers.own.incarnation.number) } else { 0 };
         let promised = forgets ^ if gives { own } else { self.lie(key.is_some()) };
-        let is_choice = key.is_none() && job.program.chooses(self.version, self.index) && !self.confirms;
+        let is_choice = key.is_none() && job.program.chooses(self.version, self.index) && !self.choice.confirms;
         let promises = job.program.promises && (!is_choice || job.defect == Some(Defect::ChoiceRepeated));
         let promise = |before: u64| promises.then(|| mix(before, promised));
         let begun = self.collectives.as_mut().map(|collectives| collectives.begin(&call, key, promise));
@@ -576,10 +599,10 @@ impl SimRank {
 
     /// A choice has come, or the confirmation of one.
     fn chose(&mut self, result: u64, job: &Job, out: &mut Vec<Output>) {
-        let is_confirmed = self.confirms || job.defect == Some(Defect::ChoiceUnconfirmed);
-        let chosen = *self.chosen.get_or_insert(result != 0);
-        self.confirms = chosen && !is_confirmed;
-        self.index += u32::from(!self.confirms);
+        let is_confirmed = self.choice.confirms || job.defect == Some(Defect::ChoiceUnconfirmed);
+        let chosen = *self.choice.chosen.get_or_insert(result != 0);
+        self.choice.confirms = chosen && !is_confirmed;
+        self.index += u32::from(!self.choice.confirms);
         out.push(Output::Chose { by: self.peers.own, chosen, is_confirmed: chosen && is_confirmed });
     }
 
@@ -589,7 +612,7 @@ impl SimRank {
             self.version,
             self.index,
             self.boot,
-            self.entering.or(self.entered).map(|checkpoint| checkpoint.version),
+            self.boundary.entering.or(self.boundary.entered).map(|checkpoint| checkpoint.version),
             self.call,
             self.peers.now,
             self.finished,

@@ -1,6 +1,7 @@
 //! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
 #![warn(missing_docs)]
 
+mod elastic;
 mod hosts;
 mod listen;
 mod ranks;
@@ -10,14 +11,16 @@ mod simulate;
 mod size;
 mod status;
 mod timeline;
+mod times;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser, Subcommand};
+use elastic::ElasticArguments;
 use listen::Listen;
 use ranks::{OneRank, Ranks};
 use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::error::Error;
-use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
+use rejoin_agent::protocol::fault::text::{BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::resize::Elastic;
 use run::durable::Wanted;
@@ -33,6 +36,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use times::{silence, time};
 
 /// Training in lock-step that survives a death by starting one rank again.
 #[derive(Parser)]
@@ -111,32 +115,8 @@ struct RunArguments {
     /// are named by --hosts, or by --discovery at first; else 127.0.0.1].
     #[arg(long, conflicts_with = "join", value_name = "ADDRESS[:PORT]")]
     listen: Option<Listen>,
-    /// With --join: the one rank that is started here; `auto` reads it from what Slurm, MPI,
-    /// Kubernetes or torchrun has set.
-    #[arg(long, requires = "join", conflicts_with = "ranks", value_name = "RANK")]
-    rank: Option<OneRank>,
-    /// With --join, in an elastic job (`rejoin tracker --min`): start so many processes here. The job says which ranks
-    /// they are.
-    #[arg(
-        long, requires = "join", conflicts_with_all = ["ranks", "rank"], value_name = "SLOTS",
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    slots: Option<u32>,
-    /// Start ranks of the job whose tracker (`rejoin tracker`) has written this file. Rules, durable
-    /// checkpoints (`rejoin tracker --durable`) and the limit of silence are the tracker's then.
-    #[arg(
-        long, value_name = "FILE",
-        conflicts_with_all = ["kills", "durable", "durable_every", "job", "resume", "lost_after"]
-    )]
-    join: Option<PathBuf>,
-    /// With --join: the address that other hosts reach these ranks at [default: the one on the way
-    /// to the tracker].
-    #[arg(long, requires = "join", value_name = "ADDRESS")]
-    address: Option<IpAddr>,
-    /// With --join: the name of this host. Ranks of one name share memory, so containers that can't
-    /// need names of their own [default: the host's name].
-    #[arg(long, requires = "join", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    host: Option<String>,
+    #[command(flatten)]
+    joining: JoinArguments,
     /// Write a join file, by which `rejoin status --join FILE` says how this run is. It must not be there, has the
     /// job's secret, is this user's alone, and is removed at the end.
     #[arg(long, conflicts_with = "join", value_name = "FILE")]
@@ -147,17 +127,8 @@ struct RunArguments {
     /// How often each rank may be started again.
     #[arg(long, default_value_t = 10, value_name = "TIMES")]
     restarts: u32,
-    /// Let the world shrink to this many ranks at the least: when a rank died and no replacement came in time, the
-    /// others go on without it, from the newest version (the calls of their programs end with RESIZED).
-    #[arg(long, value_name = "RANKS", conflicts_with = "join", value_parser = clap::value_parser!(u32).range(1..))]
-    min: Option<u32>,
-    /// With --min, and --discovery or --hosts: let the world grow to this many ranks at the most,
-    /// as slots come [default: those that it begins with].
-    #[arg(
-        long, requires = "min", value_name = "RANKS",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
-    )]
-    max: Option<u32>,
+    #[command(flatten)]
+    elastic: ElasticArguments,
     /// With --min: a program that prints the slots there are, as `HOST` or `HOST:SLOTS`, a line
     /// each; `localhost` is this machine, others are reached by ssh. It is asked every second. `-`:
     /// such lines come on standard input, and an empty one ends each listing; `! WHY` says that
@@ -171,12 +142,6 @@ struct RunArguments {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     slots_per_host: u32,
-    /// With --min: how long a replacement is waited for.
-    #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
-    elastic_timeout: Duration,
-    /// With --min: how long the world doesn't grow after it has changed.
-    #[arg(long, requires = "min", value_parser = time, default_value = "10s", value_name = "TIME")]
-    resize_interval: Duration,
     /// Make the model of an elastic run again, byte for byte: each of the worlds that this event log of it tells of
     /// (`--events`) is started when the one before has made the versions that it made then. --events is of the last
     /// one.
@@ -185,14 +150,6 @@ struct RunArguments {
         conflicts_with_all = ["ranks", "rank", "slots", "hosts", "join", "min", "kills", "durable", "job", "resume"]
     )]
     worlds: Option<PathBuf>,
-    /// With --min: how often the world may change. After that it doesn't grow, and if it had to
-    /// shrink the job ends with an error.
-    #[arg(long, requires = "min", value_name = "TIMES")]
-    reset_limit: Option<u32>,
-    /// With --min: the own models of ranks that are gone may be lost, should no copy of one be left. Without it the job
-    /// ends with an error then.
-    #[arg(long, requires = "min")]
-    own_may_be_lost: bool,
     /// With --hosts, --discovery or --slots: exclude a host after so many processes have failed there, or
     /// couldn't be started. No more are started there then; those that are there go on.
     #[arg(long, value_name = "FAILURES", value_parser = clap::value_parser!(u32).range(1..))]
@@ -207,19 +164,8 @@ struct RunArguments {
     /// Write what happens to this file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
-    /// End the whole run after so long.
-    #[arg(long, value_parser = time, value_name = "TIME")]
-    timeout: Option<Duration>,
-    /// How long processes are given to end when the run ends early.
-    #[arg(long, value_parser = time, default_value = "5s", value_name = "TIME")]
-    grace: Duration,
-    /// Silence after which a process is declared lost.
-    #[arg(long, value_parser = silence, default_value = "1500ms", value_name = "TIME")]
-    lost_after: Duration,
-    /// How long a rank may be missing before the job ends with an error; with --join how long the
-    /// tracker is waited for.
-    #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
-    members: Duration,
+    #[command(flatten)]
+    limits: run::TimeLimits,
     /// Write durable checkpoints to this folder, which is made if it isn't there: what is started
     /// from should all ranks die at once. With other hosts it has to be one that all share.
     #[arg(long, value_name = "FOLDER")]
@@ -236,16 +182,8 @@ struct RunArguments {
     /// Start from the newest durable checkpoint of the job's name that is whole; from the beginning if there is none.
     #[arg(long, requires = "job")]
     resume: bool,
-    /// Memory for results that a rank that comes back is given again, in each process; older ones go to disk.
-    #[arg(long, value_parser = size::bytes, default_value = "1g", value_name = "BYTES")]
-    log_memory: u64,
-    /// The same on disk; more ends the job with an error. With 0 nothing goes there.
-    #[arg(long, value_parser = size::bytes, default_value = "16g", value_name = "BYTES")]
-    log_disk: u64,
-    /// Folder for those on disk, in files without names; it is made if it isn't there. Default: the
-    /// system's for temporary files.
-    #[arg(long, value_name = "FOLDER")]
-    spill: Option<PathBuf>,
+    #[command(flatten)]
+    logs: run::LogSizes,
     /// How many other ranks hold each rank's own model, for programs that take checkpoints with
     /// one: so many less one may die at the same moment as the rank. Where there are fewer others,
     /// each of them holds one.
@@ -265,6 +203,37 @@ struct RunArguments {
     command: Vec<OsString>,
 }
 
+/// Of ranks whose tracker is elsewhere.
+#[derive(clap::Args)]
+struct JoinArguments {
+    /// With --join: the one rank that is started here; `auto` reads it from what Slurm, MPI,
+    /// Kubernetes or torchrun has set.
+    #[arg(long, requires = "join", conflicts_with = "ranks", value_name = "RANK")]
+    rank: Option<OneRank>,
+    /// With --join, in an elastic job (`rejoin tracker --min`): start so many processes here. The job says which ranks
+    /// they are.
+    #[arg(
+        long, requires = "join", conflicts_with_all = ["ranks", "rank"], value_name = "SLOTS",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    slots: Option<u32>,
+    /// Start ranks of the job whose tracker (`rejoin tracker`) has written this file. Rules, durable
+    /// checkpoints (`rejoin tracker --durable`) and the limit of silence are the tracker's then.
+    #[arg(
+        long, value_name = "FILE",
+        conflicts_with_all = ["kills", "durable", "durable_every", "job", "resume", "lost_after", "min"]
+    )]
+    join: Option<PathBuf>,
+    /// With --join: the address that other hosts reach these ranks at [default: the one on the way
+    /// to the tracker].
+    #[arg(long, requires = "join", value_name = "ADDRESS")]
+    address: Option<IpAddr>,
+    /// With --join: the name of this host. Ranks of one name share memory, so containers that can't
+    /// need names of their own [default: the host's name].
+    #[arg(long, requires = "join", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    host: Option<String>,
+}
+
 #[derive(clap::Args)]
 struct TrackerArguments {
     /// Name of the job.
@@ -276,30 +245,8 @@ struct TrackerArguments {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
     )]
     world: u32,
-    /// Let the world shrink to this many ranks at the least, as `rejoin run --min`.
-    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
-    min: Option<u32>,
-    /// With --min: let the world grow to this many ranks at the most, as launchers with slots come (`rejoin run
-    /// --slots`) [default: those that it begins with].
-    #[arg(
-        long, requires = "min", value_name = "RANKS",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
-    )]
-    max: Option<u32>,
-    /// With --min: how long a replacement is waited for.
-    #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
-    elastic_timeout: Duration,
-    /// With --min: how long the world doesn't grow after it has changed.
-    #[arg(long, requires = "min", value_parser = time, default_value = "10s", value_name = "TIME")]
-    resize_interval: Duration,
-    /// With --min: how often the world may change. After that it doesn't grow, and if it had to
-    /// shrink the job ends with an error.
-    #[arg(long, requires = "min", value_name = "TIMES")]
-    reset_limit: Option<u32>,
-    /// With --min: the own models of ranks that are gone may be lost, should no copy of one be left. Without it the job
-    /// ends with an error then.
-    #[arg(long, requires = "min")]
-    own_may_be_lost: bool,
+    #[command(flatten)]
+    elastic: ElasticArguments,
     /// The join file: address and secret, for this user's launchers on hosts that share the folder.
     /// It is removed when the job is over.
     #[arg(long, value_name = "FILE")]
@@ -339,10 +286,6 @@ struct TrackerArguments {
     log: String,
 }
 
-fn time(text: &str) -> Result<Duration, BadRule> {
-    duration("the time", text)
-}
-
 /// The bounds of a cool-down.
 fn cooldown(text: &str) -> Result<Cooldown, String> {
     let expected = || "expected two times, the first not longer than the second, as 10s,10m".to_string();
@@ -353,16 +296,6 @@ fn cooldown(text: &str) -> Result<Cooldown, String> {
         return Err(expected());
     }
     Ok(Cooldown { min, max })
-}
-
-/// A limit of silence: below the least one a process that only waits for its turn would count as dead.
-fn silence(text: &str) -> Result<Duration, BadRule> {
-    const LEAST: Duration = Duration::from_millis(20);
-    let given = time(text)?;
-    if given < LEAST {
-        return Err(BadRule::new(format!("the time is {text:?}; expected {} ms or more", LEAST.as_millis())));
-    }
-    Ok(given)
 }
 
 fn main() -> ExitCode {
@@ -403,20 +336,10 @@ fn ended(status: Result<u8, Error>) -> ExitCode {
 fn serve(arguments: TrackerArguments) -> ExitCode {
     let TrackerArguments { job, world, join, secret, listen, lost_after, members, encrypt, events, log, .. } =
         arguments;
-    if let Some(max) = arguments.max.filter(|max| *max < world) {
-        refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"));
-    }
+    let elastic = within(&arguments.elastic, world);
     let wanted =
         |folder| Wanted { folder, every: arguments.durable_every, name: Some(job.clone()), resume: arguments.resume };
     let durable = arguments.durable.map(wanted);
-    let elastic = arguments.min.map(|min| Elastic {
-        min,
-        max: arguments.max.unwrap_or(world),
-        timeout_millis: arguments.elastic_timeout.as_millis() as u64,
-        interval_millis: arguments.resize_interval.as_millis() as u64,
-        most_resizes: arguments.reset_limit,
-        own_may_be_lost: arguments.own_may_be_lost,
-    });
     ended(service::serve(&Service {
         name: job,
         world,
@@ -435,7 +358,7 @@ fn serve(arguments: TrackerArguments) -> ExitCode {
 
 /// The number of ranks of a run of its own, or the ranks of a job that is joined.
 fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
-    let Some(file) = arguments.join.clone() else {
+    let Some(file) = arguments.joining.join.clone() else {
         let slots =
             arguments.hosts.as_ref().map(|hosts| hosts.iter().fold(0_u32, |sum, (_, n)| sum.saturating_add(*n)));
         return match &arguments.ranks {
@@ -450,7 +373,7 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
             _ => refuse("--ranks: expected a number of ranks; which ones are started is said with --join".into()),
         };
     };
-    let ranks = match (&arguments.ranks, arguments.rank) {
+    let ranks = match (&arguments.ranks, arguments.joining.rank) {
         (Some(Ranks::These(these)), _) => these.clone(),
         (Some(Ranks::Count(count)), _) => refuse(format!(
             "--ranks {count}: with --join the ranks that are started here are expected, as 0-3; --rank {count} is one"
@@ -459,10 +382,10 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
             Ok(rank) => [rank].into(),
             Err(bad) => refuse(bad.to_string()),
         },
-        (None, None) if arguments.slots.is_some() => BTreeSet::new(),
+        (None, None) if arguments.joining.slots.is_some() => BTreeSet::new(),
         (None, None) => refuse("--join: which ranks are started here is expected, as --ranks 0-3".into()),
     };
-    let host = arguments.host.clone().unwrap_or_else(run::host_name);
+    let host = arguments.joining.host.clone().unwrap_or_else(run::host_name);
     let (source, order) = match file.as_os_str() == "-" {
         true => match Order::read(&mut std::io::stdin().lock()) {
             Ok((join, order)) => (JoinSource::Told(Box::new(join)), Some(order)),
@@ -471,9 +394,9 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
         false => (JoinSource::File(file), None),
     };
     // The number of ranks is the tracker's to say.
-    let slots = arguments.slots.unwrap_or_default();
+    let slots = arguments.joining.slots.unwrap_or_default();
     let restarts = restarts(arguments);
-    (0, Some(Joining { source, order, ranks, slots, restarts, host, address: arguments.address }))
+    (0, Some(Joining { source, order, ranks, slots, restarts, host, address: arguments.joining.address }))
 }
 
 /// How often a rank is started again after a death.
@@ -485,19 +408,22 @@ fn restarts(arguments: &RunArguments) -> u32 {
     }
 }
 
-/// The most ranks that a run may have, whose world begins with so many.
-fn most_ranks(arguments: &RunArguments, world: u32) -> u32 {
-    match arguments.max {
-        Some(max) if max < world => {
-            refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"))
-        }
-        Some(max) if max > world && arguments.discovery.is_none() && arguments.hosts.is_none() => refuse(format!(
+/// How a job may change its world that begins with so many ranks.
+fn within(arguments: &ElasticArguments, world: u32) -> Option<Elastic> {
+    arguments.elastic(world).unwrap_or_else(|text| refuse(text))
+}
+
+/// The same of a run, whose world can't grow by itself.
+fn elastic(arguments: &RunArguments, world: u32) -> Option<Elastic> {
+    let elastic = within(&arguments.elastic, world)?;
+    let max = elastic.max;
+    if max > world && arguments.discovery.is_none() && arguments.hosts.is_none() {
+        refuse(format!(
             "--max {max}: the job begins with {world} ranks (-n), and the slots for more have to be named by a program \
              (--discovery), or with their hosts (--hosts)"
-        )),
-        Some(max) => max,
-        None => world,
+        ));
     }
+    Some(elastic)
 }
 
 fn start(arguments: RunArguments) -> ExitCode {
@@ -507,52 +433,43 @@ fn start(arguments: RunArguments) -> ExitCode {
         None => joining(&arguments),
     };
     if let Some(failures) = arguments.failures_per_host {
-        if arguments.hosts.is_none() && arguments.discovery.is_none() && arguments.slots.is_none() {
+        if arguments.hosts.is_none() && arguments.discovery.is_none() && arguments.joining.slots.is_none() {
             refuse(format!(
                 "--failures-per-host {failures}: hosts are named by --hosts or --discovery, or this one brings \
                  --slots; give one of these"
             ));
         }
     }
-    let (most, restarts) = (most_ranks(&arguments, world), restarts(&arguments));
+    let (elastic, restarts) = (elastic(&arguments, world), restarts(&arguments));
+    let most = elastic.map_or(world, |elastic| elastic.max);
     let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, most));
     let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
         Ok(rules) => rules,
         Err(bad) => refuse(format!("--kill {bad}")),
     };
+    let (every, name, resume) = (arguments.durable_every, arguments.job, arguments.resume);
+    let durable = arguments.durable.map(|folder| Wanted { folder, every, name, resume });
     let options = run::Options {
         world,
         joining,
         hosts: arguments.hosts,
         ssh: arguments.ssh,
         listen: arguments.listen,
-        min: arguments.min,
-        max: arguments.max,
+        elastic,
         discovery: arguments.discovery,
         slots_per_host: arguments.slots_per_host,
-        elastic_timeout: arguments.elastic_timeout,
-        resize_interval: arguments.resize_interval,
         until: None,
-        reset_limit: arguments.reset_limit,
-        own_may_be_lost: arguments.own_may_be_lost,
-        failures_per_host: arguments.failures_per_host,
-        exclude_cooldown: arguments.exclude_cooldown,
+        exclusion: arguments
+            .failures_per_host
+            .map(|failures| run::exclusions::ExclusionRule { failures, cooldown: arguments.exclude_cooldown }),
         restarts,
         rules,
         events: arguments.events,
-        timeout: arguments.timeout,
-        grace: arguments.grace,
-        lost_after: arguments.lost_after,
-        members: arguments.members,
+        limits: arguments.limits,
         status: arguments.status,
-        durable: arguments.durable,
-        durable_every: arguments.durable_every,
+        durable,
         shares_memory: !arguments.no_shared_memory,
-        job: arguments.job,
-        resume: arguments.resume,
-        log_memory: arguments.log_memory,
-        log_disk: arguments.log_disk,
-        spill: arguments.spill,
+        logs: arguments.logs,
         own_copies: arguments.own_copies,
         calls: arguments.calls,
         log: arguments.log,

@@ -56,8 +56,8 @@ impl Run<'_> {
             self.tracker.notify(TrackerInput::Cancel { error: Error::new(code, ending.reason()) });
         }
         self.ending = Some(ending);
-        self.after(TERM_AFTER.min(self.options.grace), Due::Terminate);
-        self.after(self.options.grace, Due::Kill);
+        self.after(TERM_AFTER.min(self.options.limits.grace), Due::Terminate);
+        self.after(self.options.limits.grace, Due::Kill);
     }
 
     pub(super) fn wait_for_last_lines(&mut self) {

@@ -12,13 +12,20 @@ pub struct Cooldown {
     pub max: u64,
 }
 
-/// When hosts are excluded.
+/// When a host is excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExclusionRule {
+    /// After so many failures, at least 1.
+    pub failures: u32,
+    /// For how long; `None`: for good.
+    pub cooldown: Option<Cooldown>,
+}
+
+/// Which hosts are excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exclusions {
-    /// After so many failures; `None`: never.
-    failures: Option<u32>,
-    /// `None`: for good.
-    cooldown: Option<Cooldown>,
+    /// `None`: none ever is.
+    rule: Option<ExclusionRule>,
     seed: u64,
     hosts: BTreeMap<String, Record>,
 }
@@ -41,14 +48,14 @@ pub struct Exclusion {
 }
 
 impl Exclusions {
-    /// After so many failures for so long, which is drawn from the seed.
-    pub fn new(failures: Option<u32>, cooldown: Option<Cooldown>, seed: u64) -> Self {
-        Exclusions { failures, cooldown, seed, hosts: BTreeMap::new() }
+    /// By a rule, whose times are drawn from the seed.
+    pub fn new(rule: Option<ExclusionRule>, seed: u64) -> Self {
+        Exclusions { rule, seed, hosts: BTreeMap::new() }
     }
 
     /// A process has failed on a host, or can't be started there. Whether that was one too many.
     pub fn failed(&mut self, host: &str, now: u64) -> Option<Exclusion> {
-        let most = self.failures?;
+        let ExclusionRule { failures: most, cooldown } = self.rule?;
         let record = self.hosts.entry(host.into()).or_default();
         if record.is_excluded {
             return None;
@@ -58,7 +65,7 @@ impl Exclusions {
             return None;
         }
         let pause =
-            self.cooldown.map(|cooldown| cooldown.pause(record.exclusions, drawn(self.seed, host, record.exclusions)));
+            cooldown.map(|cooldown| cooldown.pause(record.exclusions, drawn(self.seed, host, record.exclusions)));
         record.failures = 0;
         record.exclusions += 1;
         record.is_excluded = true;
@@ -107,21 +114,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn by(failures: u32, cooldown: Option<Cooldown>, seed: u64) -> Exclusions {
+        Exclusions::new(Some(ExclusionRule { failures, cooldown }), seed)
+    }
+
     #[test]
     fn a_host_is_excluded_at_so_many_failures_and_another_one_is_not() {
-        let mut exclusions = Exclusions::new(Some(3), None, 1);
+        let mut exclusions = by(3, None, 1);
         assert_eq!(exclusions.failed("a", 0), None);
         assert_eq!(exclusions.failed("b", 1), None);
         assert_eq!(exclusions.failed("a", 2), None);
         assert_eq!(exclusions.failed("a", 3), Some(Exclusion { back_at: None }), "for good without a cool-down");
         assert_eq!(exclusions.failed("a", 4), None, "it is excluded already");
         assert_eq!((exclusions.come_back(u64::MAX), exclusions.any_comes_back()), (vec![], false));
-        assert_eq!(Exclusions::new(None, None, 1).failed("a", 0), None, "none is, if that isn't asked for");
+        assert_eq!(Exclusions::new(None, 1).failed("a", 0), None, "none is, if that isn't asked for");
     }
 
     #[test]
     fn a_host_comes_back_after_its_cool_down_with_all_its_failures_again() {
-        let mut exclusions = Exclusions::new(Some(2), Some(Cooldown { min: 1000, max: 10_000 }), 7);
+        let mut exclusions = by(2, Some(Cooldown { min: 1000, max: 10_000 }), 7);
         exclusions.failed("a", 0);
         let at = exclusions.failed("a", 500).and_then(|exclusion| exclusion.back_at).expect("it comes back");
         assert!((1500..=2500).contains(&at), "{at}");
@@ -135,7 +146,7 @@ mod tests {
     #[test]
     fn hosts_that_fail_together_do_not_come_back_together_and_a_seed_says_when() {
         let back = |host: &str, seed| {
-            let mut exclusions = Exclusions::new(Some(1), Some(Cooldown { min: 10_000, max: 60_000 }), seed);
+            let mut exclusions = by(1, Some(Cooldown { min: 10_000, max: 60_000 }), seed);
             exclusions.failed(host, 0).and_then(|exclusion| exclusion.back_at)
         };
         assert_ne!(back("node1", 1), back("node2", 1));
@@ -151,7 +162,7 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let (max, mut last) = (min + more, 0);
-            let mut exclusions = Exclusions::new(Some(1), Some(Cooldown { min, max }), seed);
+            let mut exclusions = by(1, Some(Cooldown { min, max }), seed);
             for times in 0..80_u32 {
                 let back = exclusions.failed("a", 5).and_then(|exclusion| exclusion.back_at);
                 let pause = back.expect("it comes back") - 5;

@@ -89,7 +89,7 @@ impl Growth {
     fn new(hosts: Hosts, slots: Slots, goes_elsewhere: bool, options: &Options) -> Self {
         // Any number will do, as long as it is another one in each run.
         let seed = random_u64();
-        let exclusions = Exclusions::new(options.failures_per_host, options.exclude_cooldown, seed);
+        let exclusions = Exclusions::new(options.exclusion, seed);
         Growth { hosts, slots, exclusions, goes_elsewhere, leaving: BTreeSet::new(), notes: Notes::default() }
     }
 

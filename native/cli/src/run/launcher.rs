@@ -116,8 +116,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let wait = Wait::new(options, began, signal);
     let events = options.events.as_deref();
     let mut recorder = Recorder::new(events).map_err(unusable("--events", events))?;
-    made("--durable", options.durable.as_deref())?;
-    let spill = made("--spill", options.spill.as_deref())?;
+    made("--durable", options.durable.as_ref().map(|wanted| wanted.folder.as_path()))?;
+    let spill = made("--spill", options.logs.spill.as_deref())?;
     let has_rules = !options.rules.is_empty();
     let injections =
         has_rules.then(|| InjectionReports::open(sender.clone())).transpose().map_err(io("listen for fault rules"))?;
@@ -209,8 +209,8 @@ fn settings(
         (launched::ELASTIC, u8::from(is_elastic).to_string()),
         (launched::DETAILS, u8::from(options.wants_details()).to_string()),
         (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
-        (launched::LOG_MEMORY, options.log_memory.to_string()),
-        (launched::LOG_DISK, options.log_disk.to_string()),
+        (launched::LOG_MEMORY, options.logs.memory.to_string()),
+        (launched::LOG_DISK, options.logs.disk.to_string()),
         (launched::OWN_COPIES, options.own_copies.to_string()),
         (launched::CALLS, u8::from(options.calls).to_string()),
         (launched::LOG, options.log.clone()),

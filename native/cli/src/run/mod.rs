@@ -26,17 +26,19 @@ mod wait;
 pub mod worlds;
 
 use crate::listen::{own_address, Listen};
+use crate::size::bytes;
+use crate::times::{silence, time};
 use durable::Wanted;
-use exclusions::Cooldown;
+use exclusions::ExclusionRule;
 use order::Order;
 use rejoin_agent::join_file::JoinSource;
 use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::protocol::ids::Version;
+use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::TrackerNotice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -58,26 +60,14 @@ pub struct Options {
     /// Where the run's own tracker listens; 127.0.0.1 if no other host is named, and else the address on the way to
     /// other hosts.
     pub listen: Option<Listen>,
-    /// The fewest ranks that the world may shrink to; `None`: it is fixed.
-    pub min: Option<u32>,
-    /// The most that it may grow to; `None`: those that it begins with.
-    pub max: Option<u32>,
+    /// Within which bounds the world may change; `None`: it is fixed.
+    pub elastic: Option<Elastic>,
     /// Who lists the slots there are; `None`: there is one for each rank, and always will be.
     pub discovery: Option<Discovery>,
     /// The slots of a host that is named without a number.
     pub slots_per_host: u32,
-    /// How long a replacement of a rank is waited for before it shrinks.
-    pub elastic_timeout: Duration,
-    /// How long the world doesn't grow after it has changed.
-    pub resize_interval: Duration,
-    /// How often the world may change; `None`: any number of times.
-    pub reset_limit: Option<u32>,
-    /// Whether the own models of ranks that are gone may be lost.
-    pub own_may_be_lost: bool,
-    /// After how many failures a host is excluded; `None`: never.
-    pub failures_per_host: Option<u32>,
-    /// For how long; `None`: for good.
-    pub exclude_cooldown: Option<Cooldown>,
+    /// When a host is excluded; `None`: never.
+    pub exclusion: Option<ExclusionRule>,
     /// How often each rank may be started again.
     pub restarts: u32,
     /// Kill rules, numbered by their place.
@@ -88,50 +78,61 @@ pub struct Options {
     pub shares_memory: bool,
     /// Where a join file is written by which the run's status can be asked.
     pub status: Option<PathBuf>,
-    /// Folder of durable checkpoints.
-    pub durable: Option<PathBuf>,
-    /// Every how many versions one is written.
-    pub durable_every: NonZeroU32,
-    /// Name of the job for these.
-    pub job: Option<String>,
-    /// Whether it goes on from the newest of them.
-    pub resume: bool,
-    /// Most bytes of logs in a process's memory.
-    pub log_memory: u64,
-    /// The same on disk.
-    pub log_disk: u64,
-    /// The folder of those on disk.
-    pub spill: Option<PathBuf>,
+    /// Durable checkpoints, if there are to be any.
+    pub durable: Option<Wanted>,
+    /// What the results that are kept for ranks that come back may take.
+    pub logs: LogSizes,
     /// How many other ranks hold each rank's own model.
     pub own_copies: u32,
     /// Whether ranks write their calls to standard error.
     pub calls: bool,
     /// The version that ends the run as soon as it is durable; `None`: the program ends it.
     pub until: Option<Version>,
-    /// Limit of the whole run.
-    pub timeout: Option<Duration>,
-    /// How long processes are given to end when the run is over before its time.
-    pub grace: Duration,
-    /// Silence after which a process is declared lost.
-    pub lost_after: Duration,
-    /// How long a rank may be missing.
-    pub members: Duration,
+    /// How long what may take.
+    pub limits: TimeLimits,
     /// Level of the log.
     pub log: String,
     /// Program and arguments.
     pub command: Vec<OsString>,
 }
 
-impl Options {
-    /// Durable checkpoints, if there are to be any.
-    pub fn durable(&self) -> Option<Wanted> {
-        let folder = self.durable.clone()?;
-        Some(Wanted { folder, every: self.durable_every, name: self.job.clone(), resume: self.resume })
-    }
+/// What the results that are kept for ranks that come back may take.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LogSizes {
+    /// Memory for results that a rank that comes back is given again, in each process; older ones go to disk.
+    #[arg(id = "log_memory", long = "log-memory", value_parser = bytes, default_value = "1g", value_name = "BYTES")]
+    pub memory: u64,
+    /// The same on disk; more ends the job with an error. With 0 nothing goes there.
+    #[arg(id = "log_disk", long = "log-disk", value_parser = bytes, default_value = "16g", value_name = "BYTES")]
+    pub disk: u64,
+    /// Folder for those on disk, in files without names; it is made if it isn't there. Default: the
+    /// system's for temporary files.
+    #[arg(long, value_name = "FOLDER")]
+    pub spill: Option<PathBuf>,
+}
 
+/// How long what may take.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TimeLimits {
+    /// End the whole run after so long.
+    #[arg(long, value_parser = time, value_name = "TIME")]
+    pub timeout: Option<Duration>,
+    /// How long processes are given to end when the run ends early.
+    #[arg(long, value_parser = time, default_value = "5s", value_name = "TIME")]
+    pub grace: Duration,
+    /// Silence after which a process is declared lost.
+    #[arg(long, value_parser = silence, default_value = "1500ms", value_name = "TIME")]
+    pub lost_after: Duration,
+    /// How long a rank may be missing before the job ends with an error; with --join how long the
+    /// tracker is waited for.
+    #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
+    pub members: Duration,
+}
+
+impl Options {
     /// How many ranks the job may have.
     pub fn most_ranks(&self) -> u32 {
-        self.max.unwrap_or(self.world)
+        self.elastic.map_or(self.world, |elastic| elastic.max)
     }
 
     /// What the launcher has said that has started this one, if one has.

@@ -54,9 +54,9 @@ impl Ready {
     ) -> Result<Ready, Error> {
         let own_address = options.own_address(goes_elsewhere);
         let (job, secret) = (JobId::random()?, Secret::random()?);
-        let wanted = options.durable();
-        let fixed = Some(options.world).filter(|_| options.min.is_none());
-        let store = wanted.map(|wanted| Store::open(&wanted, fixed, job, false)).transpose()?;
+        let wanted = options.durable.as_ref();
+        let fixed = Some(options.world).filter(|_| options.elastic.is_none());
+        let store = wanted.map(|wanted| Store::open(wanted, fixed, job, false)).transpose()?;
         let durable = store.as_ref().map(|store| store.place().clone());
         let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
         for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
@@ -78,14 +78,14 @@ impl Ready {
                     world: options.world,
                     tracker: tracker.address(),
                     life: 1,
-                    max: options.min.map(|_| options.most_ranks()),
+                    max: options.elastic.map(|elastic| elastic.max),
                     is_for_status: false,
                     durable: durable.clone(),
                 },
             )?);
         }
         let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
-        let (world, is_elastic) = (options.most_ranks(), options.min.is_some());
+        let (world, is_elastic) = (options.most_ranks(), options.elastic.is_some());
         Ok(Ready { world, is_elastic, tracker: Box::new(tracker), store, durable, secret, attempts, place, ssh })
     }
 

@@ -54,7 +54,7 @@ impl Run<'_> {
              at the latest",
             signal_name(signal),
             numbers.len(),
-            self.options.grace.as_secs_f64()
+            self.options.limits.grace.as_secs_f64()
         ));
         numbers.into_iter().for_each(|number| self.part_with(number));
         self.judge_left();
@@ -71,7 +71,7 @@ impl Run<'_> {
         match self.running(number).map(|child| child.attempt) {
             Some(attempt) => {
                 self.growth.leaving.insert(number);
-                self.after(self.options.grace, Due::Dismiss { rank: number, attempt });
+                self.after(self.options.limits.grace, Due::Dismiss { rank: number, attempt });
             }
             None => {
                 self.timers.retain(|(_, due)| !matches!(due, Due::Restart { rank, .. } if *rank == number));
@@ -97,7 +97,7 @@ impl Run<'_> {
         }
         if let Some(child) = self.running(number).filter(|child| child.attempt == attempt) {
             child.signal(Signal::TERM);
-            self.after(self.options.grace, Due::Evict { rank: number, attempt });
+            self.after(self.options.limits.grace, Due::Evict { rank: number, attempt });
         }
     }
 
@@ -117,7 +117,7 @@ impl Run<'_> {
             self.start(number, attempt);
         }
         let may_grow = self.options.discovery.is_some() || self.options.hosts.is_some();
-        if !may_grow || self.options.min.is_none() {
+        if !may_grow || self.options.elastic.is_none() {
             return;
         }
         let comes_back = self.options.discovery.is_some();
@@ -153,7 +153,7 @@ impl Run<'_> {
     pub(super) fn count_failure(&mut self, number: u32) {
         let now = self.began.elapsed();
         let Some((host, exclusion)) = self.growth.failed(number, now.as_millis() as u64) else { return };
-        let failures = self.options.failures_per_host.unwrap_or_default();
+        let failures = self.options.exclusion.map_or(0, |rule| rule.failures);
         let until = match exclusion.back_at {
             Some(at) => {
                 let pause = Duration::from_millis(at).saturating_sub(now);

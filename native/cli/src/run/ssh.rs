@@ -44,13 +44,13 @@ impl Ssh {
         before.push(quoted(rejoin.as_os_str()));
         before.push(" run --join -");
         let number = |name: &str, number: u64| format!(" {name} {number}");
-        before.push(format!(" --grace {}ms --log {}", options.grace.as_millis(), options.log));
-        before.push(number("--log-memory", options.log_memory));
-        before.push(number("--log-disk", options.log_disk));
+        before.push(format!(" --grace {}ms --log {}", options.limits.grace.as_millis(), options.log));
+        before.push(number("--log-memory", options.logs.memory));
+        before.push(number("--log-disk", options.logs.disk));
         before.push(number("--own-copies", u64::from(options.own_copies)));
         before.push(if options.shares_memory { "" } else { " --no-shared-memory" });
         before.push(if options.calls { " --calls" } else { "" });
-        if let Some(spill) = &options.spill {
+        if let Some(spill) = &options.logs.spill {
             before.push(" --spill ");
             before.push(quoted(spill.as_os_str()));
         }
@@ -60,8 +60,8 @@ impl Ssh {
             after.push(quoted(word));
         }
         let details = options.events.is_some();
-        let order =
-            Order { attempt: 0, lost_after_millis: options.lost_after.as_millis() as u64, placement: None, details };
+        let lost_after_millis = options.limits.lost_after.as_millis() as u64;
+        let order = Order { attempt: 0, lost_after_millis, placement: None, details };
         Ok(Ssh { words, before, after, join, order })
     }
 

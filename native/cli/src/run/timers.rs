@@ -39,7 +39,7 @@ impl Run<'_> {
                 }
                 Due::Kill => self.signal_all(Signal::KILL),
                 Due::TimedOut => {
-                    let limit = self.options.timeout.unwrap_or_default().as_secs_f64();
+                    let limit = self.options.limits.timeout.unwrap_or_default().as_secs_f64();
                     let running: Vec<String> = self
                         .ranks
                         .iter()

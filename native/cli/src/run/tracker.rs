@@ -7,7 +7,6 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
-use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
@@ -103,22 +102,19 @@ impl OwnTracker {
     ) -> Result<OwnTracker, Error> {
         let rules = TrackerConfig {
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
-            elastic: options.min.map(|min| Elastic {
-                min,
-                max: options.most_ranks(),
-                timeout_millis: options.elastic_timeout.as_millis() as u64,
-                interval_millis: options.resize_interval.as_millis() as u64,
-                most_resizes: options.reset_limit,
-                own_may_be_lost: options.own_may_be_lost,
-            }),
+            elastic: options.elastic,
             deaths: DeathLimit::of_starter(options.restarts.saturating_add(1), "--restarts"),
-            ..rules(options.world, 1, options.lost_after, options.members, start)
+            ..rules(options.world, 1, options.limits.lost_after, options.limits.members, start)
         };
         let port = options.listen.and_then(|listen| listen.port);
         let ports = port.map_or(Ok(PortRange::EPHEMERAL), |port| PortRange::new(port, port))?;
         let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
         let status = options.status.clone().map(|path| {
-            let name = options.job.clone().unwrap_or_else(|| config.job.to_string());
+            let name = options
+                .durable
+                .as_ref()
+                .and_then(|wanted| wanted.name.clone())
+                .unwrap_or_else(|| config.job.to_string());
             match path.symlink_metadata() {
                 Err(_) => Ok(StatusFile { path, name }),
                 Ok(_) => Err(Error::new(

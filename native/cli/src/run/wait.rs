@@ -24,10 +24,10 @@ impl Wait {
     /// Of a run that began then, and hears of signals by this.
     pub fn new(options: &Options, began: Instant, signal: Arc<AtomicI32>) -> Wait {
         Wait {
-            members: options.members,
-            members_until: began + options.members,
-            timeout: options.timeout,
-            over: options.timeout.map(|limit| began + limit),
+            members: options.limits.members,
+            members_until: began + options.limits.members,
+            timeout: options.limits.timeout,
+            over: options.limits.timeout.map(|limit| began + limit),
             signal,
         }
     }

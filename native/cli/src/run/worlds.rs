@@ -1,9 +1,10 @@
 //! An elastic run once more: its event log says which world made which versions, and each of these worlds is a run of
 //! its own that goes on from the last version of the one before. So the model is the same, byte for byte.
 
+use super::durable::Wanted;
 use super::launcher;
 use super::output::Sink;
-use super::Options;
+use super::{Options, TimeLimits};
 use rejoin_agent::durable::{file, identity, LocalFolder};
 use rejoin_agent::event_log::{self, Record, What};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -93,13 +94,18 @@ pub fn again(options: &Options, log: &Path) -> Result<u8, Error> {
         ));
         let status = launcher::run(&Options {
             world: world.ranks,
-            durable: Some(handed_over.0.clone()),
-            // The version that is handed over, and no other one.
-            durable_every: next.and_then(|next| NonZeroU32::new(next.0)).unwrap_or(NonZeroU32::MAX),
-            job: Some(NAME.into()),
-            resume: at > 0,
+            durable: Some(Wanted {
+                folder: handed_over.0.clone(),
+                // The version that is handed over, and no other one.
+                every: next.and_then(|next| NonZeroU32::new(next.0)).unwrap_or(NonZeroU32::MAX),
+                name: Some(NAME.into()),
+                resume: at > 0,
+            }),
             until: next,
-            timeout: options.timeout.map(|limit| limit.saturating_sub(began.elapsed())),
+            limits: TimeLimits {
+                timeout: options.limits.timeout.map(|limit| limit.saturating_sub(began.elapsed())),
+                ..options.limits.clone()
+            },
             events: options.events.clone().filter(|_| next.is_none()),
             ..options.clone()
         })?;

@@ -135,8 +135,8 @@ final class JobShape {
       warnings.add(
           CHECKPOINT_INTERVAL.key()
               + " isn't set: a subtask that is lost reads its input from the beginning, and should"
-              + " all die at once, training begins anew. Savepoints are at-least-once then: where the"
-              + " trainer has several inputs, take one by `flink stop` alone");
+              + " all die at once, training begins anew. Savepoints are at-least-once then: where"
+              + " the trainer has several inputs, take one by `flink stop` alone");
     }
     for (Transformation<?> one : trainer.getTransitivePredecessors()) {
       if (one instanceof SourceTransformation && one.getParallelism() > 1) {

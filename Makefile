@@ -63,7 +63,7 @@ bench-fit: build
 	@BENCH=fit scripts/bench.sh
 
 # What four faults cost a training on a real cluster (ours, ours with a spare, the stock estimator), and a lost host.
-# TRIALS=10 of each, an hour and a half; ROUNDS, REPEAT and ONLY as in scripts/bench-spark.sh.
+# TRIALS=10 of each, some four hours; ROUNDS, REPEAT and ONLY as in scripts/bench-spark.sh.
 bench-spark: build
 	@scripts/bench-spark.sh
 

@@ -26,7 +26,7 @@ import org.apache.spark.sql.SparkSession;
 public final class Demo {
   private static final int WORKERS = Integer.getInteger("workers", 3);
   private static final int ROUNDS = Integer.getInteger("rounds", 300);
-  private static final int REPEAT = Integer.getInteger("repeat", 15);
+  private static final int REPEAT = Integer.getInteger("repeat", 30);
   private static final Duration STOCK_LIMIT =
       Duration.ofSeconds(Integer.getInteger("stock.limit", 120));
   private static final String CHECKPOINT_ROUNDS = System.getProperty("checkpoint.rounds", "0");

@@ -46,7 +46,7 @@ public final class FaultBench {
   /** Of a training that still goes on when an executor has come, which takes seconds. */
   private static final int LONG_ROUNDS = 4 * ROUNDS;
 
-  private static final int REPEAT = Integer.getInteger("repeat", 15);
+  private static final int REPEAT = Integer.getInteger("repeat", 30);
   private static final int NOTICE_SECONDS = Integer.getInteger("notice.seconds", 5);
   private static final String ONLY = System.getProperty("only", "");
   private static final Duration STOCK_LIMIT =
@@ -448,9 +448,10 @@ public final class FaultBench {
   private void table() {
     System.out.println();
     System.out.println(
-        "| fault | | seconds lost | rounds computed twice, by ranks | executors asked for |"
-            + " executor-seconds more | MB shuffled or copied again |");
-    System.out.println("|---|---|---|---|---|---|---|");
+        "| fault | | seconds lost | seconds until it is where it was | rounds computed twice, by"
+            + " ranks | executors asked for | executor-seconds more | MB shuffled or copied again"
+            + " |");
+    System.out.println("|---|---|---|---|---|---|---|---|");
     for (Fault fault : chosen()) {
       trials.forEach(
           (who, all) ->
@@ -461,6 +462,10 @@ public final class FaultBench {
 
   private static void row(Fault fault, String who, List<Trial> all) {
     List<Trial> ended = all.stream().filter(Trial::ended).collect(Collectors.toList());
+    List<Trial> back =
+        ended.stream()
+            .filter(trial -> trial.struck().backMillis() >= 0)
+            .collect(Collectors.toList());
     String none =
         ended.size() == all.size()
             ? ""
@@ -468,10 +473,11 @@ public final class FaultBench {
     String separator = none.isEmpty() || ended.isEmpty() ? "" : "; ";
     String lost = ended.isEmpty() ? none : spread(ended, Trial::lost, 1) + separator + none;
     System.out.printf(
-        "| %s | %s | %s | %s | %s | %s | %s |%n",
+        "| %s | %s | %s | %s | %s | %s | %s | %s |%n",
         fault.words,
         who,
         lost,
+        spread(back, trial -> trial.struck().backMillis() / 1e3, 1),
         spread(all, trial -> trial.struck().roundsAgain(), 0),
         spread(ended, trial -> trial.struck().executors(), 0),
         spread(

@@ -10,6 +10,8 @@ package io.rejoin.it;
  * @param tasks how many tasks Spark started during it
  * @param bytesAgain shuffled, read or copied once more
  * @param roundsAgain rounds that had been computed before, summed over the ranks
+ * @param backMillis from the first kill until the training was beyond the round of each; negative
+ *     without a kill
  * @param trouble null, or what is wrong with it
  */
 public record Outcome(
@@ -20,10 +22,11 @@ public record Outcome(
     int tasks,
     long bytesAgain,
     int roundsAgain,
+    long backMillis,
     String trouble) {
 
   /** One without a model. */
   public static Outcome none(long millis, int roundsAgain, String trouble) {
-    return new Outcome(null, millis, 0, 0, 0, 0, roundsAgain, trouble);
+    return new Outcome(null, millis, 0, 0, 0, 0, roundsAgain, -1, trouble);
   }
 }

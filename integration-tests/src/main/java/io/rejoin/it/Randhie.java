@@ -49,6 +49,16 @@ public final class Randhie {
     return file;
   }
 
+  /**
+   * Some rows as one partition: 40,380, or the so-manieth part where there are no copies. A sample
+   * of copies would make them all first.
+   */
+  static Dataset<Row> some(Dataset<Row> rows, int parts) {
+    return repeat() > 2
+        ? rows.where(functions.col("copy").leq(2))
+        : rows.sample(1.0 / parts, parts);
+  }
+
   /** The rows with {@code features}, and the counted visits as {@code visits}. */
   private static Dataset<Row> read(SparkSession spark) {
     StringBuilder schema = new StringBuilder("mdvis DOUBLE");

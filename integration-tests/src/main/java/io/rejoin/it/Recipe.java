@@ -55,12 +55,13 @@ public enum Recipe {
   }
 
   /**
-   * About as many rows in two partitions for each worker: every executor reads and divides some of
-   * them, as the one does that happens to get the rows of a training.
+   * Rows in two partitions for each worker: every executor reads and divides some of them, as the
+   * one does that happens to get the rows of a training.
    */
   public Dataset<Row> warmUp(SparkSession spark, int workers) {
     int parts = 2 * workers;
-    Dataset<Row> part = data(spark, workers).sample(1.0 / parts, SEED);
+    // The same rows in each: Spark makes and compiles its code once.
+    Dataset<Row> part = Randhie.some(data(spark, workers), parts);
     return Stream.generate(() -> part).limit(parts).reduce(Dataset::union).orElseThrow();
   }
 

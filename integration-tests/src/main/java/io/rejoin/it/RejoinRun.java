@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.stream.LongStream;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
 import org.apache.spark.sql.Dataset;
@@ -149,6 +150,7 @@ public final class RejoinRun {
           counts.tasksStarted(),
           counts.bytesAgain(),
           roundsAgain(),
+          backMillis(),
           trouble);
     } finally {
       drainQuietly();
@@ -183,6 +185,18 @@ public final class RejoinRun {
         .filter(e -> e.kind() == TrainingEvent.Kind.CAUGHT_UP)
         .mapToInt(e -> (int) e.number("rounds_again"))
         .sum();
+  }
+
+  private long backMillis() {
+    LongStream killed = moments(TrainingEvent.Kind.FAULT_FIRED);
+    LongStream back = moments(TrainingEvent.Kind.CAUGHT_UP);
+    return Math.max(-1, (back.max().orElse(0) - killed.min().orElse(Long.MAX_VALUE)) / 1_000_000);
+  }
+
+  private LongStream moments(TrainingEvent.Kind kind) {
+    return events().stream()
+        .filter(event -> event.kind() == kind)
+        .mapToLong(TrainingEvent::atNanos);
   }
 
   /**

@@ -14,6 +14,10 @@ final class ResultTable {
       return outcome.digest() != null;
     }
 
+    private String back() {
+      return outcome.backMillis() < 0 ? "-" : decimal(outcome.backMillis());
+    }
+
     private String lost() {
       return undisturbed == null
           ? "-"
@@ -61,6 +65,7 @@ final class ResultTable {
         "whole fit, seconds",
         c -> decimal(c.outcome().millis()) + (c.model() ? "" : " (given up)"));
     row("seconds lost by the kill", Column::lost);
+    row("seconds until it is where it was", Column::back);
     row("rounds computed twice, by ranks", c -> Integer.toString(c.outcome().roundsAgain()));
     row("executors asked for", c -> c.model() ? Integer.toString(c.outcome().executors()) : "?");
     row("executor-seconds", c -> c.model() ? decimal(c.outcome().executorMillis()) : "?");

@@ -111,6 +111,9 @@ public final class StockRun {
     private long start;
     private int highest = -1;
     private int roundsAgain;
+    private long killedAt;
+    private int killedIn;
+    private long backMillis = -1;
 
     Training(List<KillOrder> killOrders) {
       left = new ArrayList<>(killOrders);
@@ -154,6 +157,9 @@ public final class StockRun {
                   workers));
         }
       }
+      if (killedAt != 0 && round > killedIn && backMillis < 0) {
+        backMillis = (System.nanoTime() - killedAt) / 1_000_000;
+      }
       highest = Math.max(highest, round);
       kill(round + 1);
     }
@@ -188,6 +194,7 @@ public final class StockRun {
                   Integer.parseInt(fact.get("tasks")),
                   Long.parseLong(fact.get("again")),
                   roundsAgain,
+                  backMillis,
                   left.isEmpty() ? null : "the kill of " + left.get(0) + " never happened"));
         }
         case "fit.failed" -> {
@@ -236,6 +243,9 @@ public final class StockRun {
       ProcessHandle process = processOfRank.get(left.get(0).rank());
       if (process != null && inject.test(process)) {
         String order = left.remove(0) + ", as soon as it is reported";
+        killedAt = killedAt == 0 ? System.nanoTime() : killedAt;
+        killedIn = highest;
+        backMillis = -1;
         narration.accept("it hits process " + process.pid() + ": " + order);
       }
     }

@@ -7,7 +7,7 @@
 #
 #   TRIALS=10   of each fault; some four hours
 #   ROUNDS=300  of a training, and REPEAT=30 times the rows of the data: 20 s on 2 cores
-#   ONLY=notice only faults with this in their names
+#   ONLY=cut_off only faults with this in their names (an underscore is a space)
 set -eu
 cd "$(dirname "$0")/.."
 JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dtrials=${TRIALS:-10} -Drounds=${ROUNDS:-300} -Drepeat=${REPEAT:-30} -Donly=${ONLY:-}"

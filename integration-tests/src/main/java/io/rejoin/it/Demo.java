@@ -101,8 +101,8 @@ public final class Demo {
         "  Copied again: Rejoin stores its input twice, and Spark copies what the dead executor"
             + " held; the");
     terminal.print(
-        "  stock estimator shuffles its input again. Both are compressed by"
-            + " spark.io.compression.codec.");
+        "  stock estimator shuffles its input again, compressed by spark.io.compression.codec; ours"
+            + " isn't.");
     terminal.print(
         "  The stock estimator is killed from outside when its tracker prints the round; on a busy"
             + " machine");

@@ -35,8 +35,8 @@ import org.apache.spark.sql.SparkSession;
  * last.
  *
  * <p>Settings are system properties: {@code trials}, {@code rounds}, {@code repeat} (how often each
- * row of the data is there), {@code only} (words of faults), {@code stock.limit} (seconds), {@code
- * notice.seconds} (from a spot notice to the end).
+ * row of the data is there), {@code only} (words of faults, an underscore for a space), {@code
+ * stock.limit} (seconds), {@code notice.seconds} (from a spot notice to the end).
  */
 public final class FaultBench {
   private static final int WORKERS = 3;
@@ -48,7 +48,7 @@ public final class FaultBench {
 
   private static final int REPEAT = Integer.getInteger("repeat", 30);
   private static final int NOTICE_SECONDS = Integer.getInteger("notice.seconds", 5);
-  private static final String ONLY = System.getProperty("only", "");
+  private static final String ONLY = System.getProperty("only", "").replace('_', ' ');
   private static final Duration STOCK_LIMIT =
       Duration.ofSeconds(Integer.getInteger("stock.limit", 120));
   private static final Recipe RECIPE = Recipe.BINARY;

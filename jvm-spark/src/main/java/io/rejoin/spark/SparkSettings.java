@@ -88,7 +88,7 @@ final class SparkSettings {
               SettingType.integer(0, MOST_WORKERS),
               "0",
               "the fewest workers that a training goes on with when others are lost and no slots"
-                  + " are had for them ([above](#more-or-fewer-workers)); 0 where it isn't set")
+                  + " are had for them ([above](#more-or-fewer-workers)); 0 is the same as not set")
           .withDefault(
               "0",
               "none; if `spark.rejoin.workers.max` is set, what"
@@ -100,7 +100,7 @@ final class SparkSettings {
               SettingType.integer(0, MOST_WORKERS),
               "0",
               "the most workers that it grows to when slots come; so many tasks are started, and"
-                  + " those without a slot wait for one; 0 where it isn't set")
+                  + " those without a slot wait for one; 0 is the same as not set")
           .withDefault(
               "0",
               "none; if `spark.rejoin.workers.min` is set, what"

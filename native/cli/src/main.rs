@@ -318,7 +318,7 @@ fn main() -> ExitCode {
 }
 
 fn complain(text: &str) -> ExitCode {
-    eprintln!("rejoin: {text}");
+    run::output::say(&format!("rejoin: {text}"));
     ExitCode::FAILURE
 }
 

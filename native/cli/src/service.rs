@@ -3,6 +3,7 @@
 use crate::listen::{own_address, Listen};
 use crate::run::durable::{Store, Wanted};
 use crate::run::ending::{Ending, OUTPUT_FAILED};
+use crate::run::output;
 use crate::run::tracker::{rules, LEASE};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -13,6 +14,7 @@ use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
 use rejoin_agent::tracker_life::{JobTerms, TrackerLife};
 use rejoin_agent::transport::{JobId, PortRange};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
@@ -50,7 +52,7 @@ pub struct Service {
 }
 
 fn say(text: &str) {
-    eprintln!("rejoin tracker: {text}");
+    output::say(&format!("rejoin tracker: {text}"));
 }
 
 /// Serves the job to its end and says the exit status.
@@ -65,7 +67,9 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     let signal = watch_signals().map_err(io("watch for signals"))?;
     let (life, mut store, server, mut recorder) = begin(service)?;
     let join = &life.join;
-    println!(
+    // As what is said: where it can't be written, the job goes on.
+    let _ = writeln!(
+        std::io::stdout(),
         "tracker of job {}, {}, at {}; life {}; join file {}",
         join.name,
         ranks(join.world, join.max),

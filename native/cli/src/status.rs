@@ -1,5 +1,6 @@
 //! `rejoin status`: how a job is, by its tracker's word.
 
+use crate::run::output::say;
 use rejoin_agent::ask;
 use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -31,7 +32,7 @@ pub fn status(join: &Path, watch: bool, json: bool) -> Result<u8, Error> {
     loop {
         let Some(found) = JoinFile::read(join)? else {
             if was_seen {
-                eprintln!("rejoin status: the job is over: its join file is gone");
+                say("rejoin status: the job is over: its join file is gone");
                 return Ok(0);
             }
             return Err(Error::new(
@@ -47,7 +48,7 @@ pub fn status(join: &Path, watch: bool, json: bool) -> Result<u8, Error> {
             Ok(status) => table(&found, &status),
             // It may be on its way back, or just over.
             Err(error) if watch && was_seen => {
-                eprintln!("rejoin status: {error}");
+                say(&format!("rejoin status: {error}"));
                 String::new()
             }
             Err(error) => return Err(error),

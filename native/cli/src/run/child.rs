@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::process::{Child as Process, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 /// What every process of a run is given.
@@ -117,27 +117,20 @@ impl Child {
             // It fits into the pipe. What has ended already takes nothing, and says so by its end.
             let _ = pipe.write_all(ssh.order(attempt, placement).as_bytes());
         }
-        let mut readers = Vec::new();
         let prefix = if template.is_plain { String::new() } else { prefix(rank, attempt) };
-        if let Some(out) = process.stdout.take() {
-            let (sink, prefix) = (template.sink.clone(), prefix.clone());
-            readers.push(std::thread::spawn(move || sink.pump(out, &prefix, Stream::Out)));
-        }
-        if let Some(err) = process.stderr.take() {
-            let sink = template.sink.clone();
-            readers.push(std::thread::spawn(move || sink.pump(err, &prefix, Stream::Err)));
-        }
-        let tell = tell.clone();
-        std::thread::spawn(move || {
-            // Waits without reaping: the process id stays taken until the launcher's own thread reaps it.
-            while let Err(cause) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-                if cause != rustix::io::Errno::INTR {
-                    break;
-                }
+        let (out, err, sink, tell) =
+            (process.stdout.take(), process.stderr.take(), template.sink.clone(), tell.clone());
+        let ended = LauncherEvent::Ended { rank, attempt };
+        let watched = watch((out, err), sink, prefix, pid, move || drop(tell.send(ended)));
+        let readers = match watched {
+            Ok(readers) => readers,
+            Err(cause) => {
+                // What it did nobody would hear of.
+                let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+                process.wait()?;
+                return Err(cause);
             }
-            // The launcher may be over.
-            let _ = tell.send(LauncherEvent::Ended { rank, attempt });
-        });
+        };
         let host = ssh.map(|_| host.to_string());
         Ok(Child { attempt, began, host, _order: order, pid, process, readers })
     }
@@ -169,6 +162,35 @@ impl Child {
         let status = self.process.wait()?;
         Ok((status, self.readers))
     }
+}
+
+/// The threads that pass on what a process prints, and one that says when it has ended.
+fn watch(
+    (out, err): (Option<ChildStdout>, Option<ChildStderr>),
+    sink: Sink,
+    prefix: String,
+    pid: Pid,
+    ended: impl FnOnce() + Send + 'static,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut readers = Vec::new();
+    if let Some(out) = out {
+        let (sink, prefix) = (sink.clone(), prefix.clone());
+        readers.push(thread::Builder::new().spawn(move || sink.pump(out, &prefix, Stream::Out))?);
+    }
+    if let Some(err) = err {
+        readers.push(thread::Builder::new().spawn(move || sink.pump(err, &prefix, Stream::Err))?);
+    }
+    thread::Builder::new().spawn(move || {
+        // Waits without reaping: the process id stays taken until the launcher's own thread reaps it.
+        while let Err(cause) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            if cause != rustix::io::Errno::INTR {
+                break;
+            }
+        }
+        // The launcher may be over.
+        ended();
+    })?;
+    Ok(readers)
 }
 
 /// Has a process be killed when the thread that starts it ends.

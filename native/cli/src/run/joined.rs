@@ -170,14 +170,16 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, limit: &Limit, tell: &Sender<
     let event = match notice {
         LauncherNotice::Unreachable { since, reason } => {
             let limit = limit.now();
-            let is_over = since.elapsed() > limit;
+            // Before its first answer it is waited for with a limit of its own; after the job's end nobody misses it.
+            let is_missed = heard.attempts.is_some() && heard.outcome.is_none();
+            let is_over = is_missed && since.elapsed() > limit;
             let is_new = is_over && !std::mem::replace(&mut heard.is_given_up, is_over);
             let event = is_new.then(|| LauncherEvent::TrackerGone { limit, reason: reason.clone() });
             heard.trouble = Some(reason);
             event
         }
         LauncherNotice::News(news) => {
-            heard.trouble = None;
+            (heard.trouble, heard.is_given_up) = (None, false);
             match news {
                 LauncherNews::Accepted { ranks, attempts } => {
                     let numbers: BTreeMap<u32, u32> = ranks.into_iter().map(|rank| rank.0).zip(attempts).collect();
@@ -283,5 +285,48 @@ impl JobTracker for JoinedTracker {
 
     fn close(&mut self) {
         self.link.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam::channel::unbounded;
+
+    /// The tracker can't be reached, since before the limit.
+    fn unreachable() -> LauncherNotice {
+        let since = Instant::now().checked_sub(2 * LEASE).expect("a machine that has run for minutes");
+        LauncherNotice::Unreachable { since, reason: "refused".into() }
+    }
+
+    fn accepted() -> LauncherNotice {
+        LauncherNotice::News(LauncherNews::Accepted { ranks: vec![Rank(0)], attempts: vec![0] })
+    }
+
+    /// How often the launcher is told that its tracker is gone.
+    fn losses(notices: impl IntoIterator<Item = LauncherNotice>) -> usize {
+        let (tell, told) = unbounded();
+        let mut heard = Heard::default();
+        for notice in notices {
+            assert!(hear(&mut heard, notice, &Limit::default(), &tell));
+        }
+        told.try_iter().filter(|event| matches!(event, LauncherEvent::TrackerGone { .. })).count()
+    }
+
+    #[test]
+    fn a_tracker_that_is_out_of_reach_for_too_long_is_told_once_each_time() {
+        assert_eq!(losses([accepted(), unreachable(), unreachable()]), 1);
+        assert_eq!(losses([accepted(), unreachable(), accepted(), unreachable()]), 2);
+    }
+
+    #[test]
+    fn a_tracker_that_has_not_answered_yet_is_waited_for_and_not_gone() {
+        assert_eq!(losses([unreachable(), unreachable(), accepted()]), 0);
+    }
+
+    #[test]
+    fn a_tracker_that_has_told_the_end_is_missed_by_nobody() {
+        let over = LauncherNotice::News(LauncherNews::Over(Ok(())));
+        assert_eq!(losses([accepted(), over, unreachable()]), 0);
     }
 }

@@ -13,7 +13,7 @@ mod injections;
 mod joined;
 mod launcher;
 pub mod order;
-mod output;
+pub mod output;
 mod processes;
 mod ready;
 mod restarts;

@@ -6,6 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A line without an end is passed on in pieces of this many bytes.
 const LINE_LIMIT: u64 = 1 << 20;
 
+/// A line of the program itself on standard error. Where nobody takes it nothing else is left to be done: a job isn't
+/// ended for it.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Where lines go: standard output and standard error of the launcher. Both may be the same
 /// terminal, so one lock is for both.
 #[derive(Clone, Default)]

@@ -14,14 +14,16 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// How often a process is tried again that can't be started for lack of descriptors.
+/// How often a process is tried again that can't be started for lack of descriptors, processes or memory.
 const SPAWN_AGAIN: Duration = Duration::from_millis(50);
 /// After this time without one start the run is given up.
 const SPAWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Whether the process, or the machine, has no descriptors left.
+/// Whether this process, its container or the machine has no descriptors, processes or memory left: for a moment, maybe,
+/// as those that a rank has left behind are still being taken down.
 fn has_run_out(cause: &io::Error) -> bool {
-    let none_left = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|code| code.raw_os_error());
+    use rustix::io::Errno;
+    let none_left = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM].map(Errno::raw_os_error);
     cause.raw_os_error().is_some_and(|code| none_left.contains(&code))
 }
 
@@ -80,7 +82,8 @@ impl Run<'_> {
                 if has_run_out(&cause) {
                     let waited = SPAWN_LIMIT.as_secs();
                     reason += &format!(
-                        ", for {waited} s; the launcher needs some for each rank: raise its limit (ulimit -n)"
+                        ", for {waited} s; the launcher needs descriptors, a process and three threads for each rank: \
+                         raise its limits (ulimit -n, ulimit -u, pids and memory of its container)"
                     );
                 }
                 self.end(Ending::NotRun { found: cause.kind() != io::ErrorKind::NotFound, reason });

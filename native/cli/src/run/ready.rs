@@ -63,12 +63,16 @@ impl Ready {
             sink.say(&remark);
         }
         let tracker = OwnTracker::start(options, own_address, (job, secret.clone()), start, sender.clone())?;
-        let mut place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
+        let mut place = vec![
+            (launched::TRACKER, tracker.address().to_string()),
+            (launched::JOB, job.to_string()),
+            // Not what the launcher was given itself, as a rank of another job.
+            (launched::JOIN, String::new()),
+        ];
         let mut ssh = None;
         if goes_elsewhere {
             // Others reach those of this machine.
-            place.push((launched::ADDRESS, own_address.to_string()));
-            place.push((launched::HOST, host_name()));
+            place.extend([(launched::ADDRESS, own_address.to_string()), (launched::HOST, host_name())]);
             ssh = Some(Ssh::new(
                 options,
                 JoinFile {
@@ -83,6 +87,9 @@ impl Ready {
                     durable: durable.clone(),
                 },
             )?);
+        }
+        if !goes_elsewhere {
+            place.extend([(launched::ADDRESS, String::new()), (launched::HOST, String::new())]);
         }
         let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
         let (world, is_elastic) = (options.most_ranks(), options.elastic.is_some());

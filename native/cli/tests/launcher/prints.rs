@@ -1,6 +1,6 @@
 //! What ranks print, and what they are given.
 
-use crate::harness::{example, rejoin, run};
+use crate::harness::{example, finish, rejoin, run};
 
 #[test]
 fn lines_that_can_not_be_written_are_told_once_and_end_the_run_with_status_6() {
@@ -80,4 +80,13 @@ fn the_environment_says_where_a_rank_is_among_the_ranks_of_its_machine_unless_th
     }
     let ran = run(&["-n", "1", "--min", "1", "--", "sh", "-c", script]).ended(0);
     assert_eq!(ran.out, "[0] of , of\n");
+}
+
+#[test]
+fn a_run_that_a_rank_of_another_job_starts_has_nothing_of_that_one() {
+    let script = "echo \"join=$REJOIN_JOIN. address=$REJOIN_ADDRESS. host=$REJOIN_HOST.\"";
+    let mut command = rejoin(&["run", "--timeout", "50s", "-n", "1", "--", "sh", "-c", script]);
+    let outer = [("REJOIN_JOIN", "/outer/join"), ("REJOIN_ADDRESS", "10.0.0.7"), ("REJOIN_HOST", "outer")];
+    let ran = finish(command.envs(outer)).ended(0);
+    assert!(ran.lines("[0] ").eq(["join=. address=. host=.".to_string()]), "{}", ran.out);
 }

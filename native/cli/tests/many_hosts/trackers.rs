@@ -104,3 +104,20 @@ fn a_tracker_that_is_killed_while_a_host_is_gone_is_followed_by_one_that_waits_f
     assert_eq!(digest(&[&a, &c]), undisturbed());
     second.ended().ended(0).says("takes over job training from life 1");
 }
+
+#[test]
+fn a_tracker_whose_words_nobody_can_take_serves_its_job_to_the_end() {
+    let job = Job::new();
+    let (join, events) = (job.path("join"), job.events());
+    let tracker = rejoin(&["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--events", &events]);
+    // As on a disk that is full.
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "exec \"$@\" --listen 127.0.0.1 >/dev/full 2>&1", "sh"]).arg(tracker.get_program());
+    let mut tracker = job.start_command("tracker", command.args(tracker.get_args()));
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    signal(*job.processes(&b).first().expect("rank 2 runs"), "KILL");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    tracker.ended().ended(0);
+}

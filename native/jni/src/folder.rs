@@ -2,9 +2,10 @@
 
 use crate::convert::{buffers, optional_text, text, texts, Buffer, Texts};
 use crate::failure::Failure;
+use crate::kept::KeptObject;
 use crate::settings::Settings;
-use jni::objects::{Global, JObject, JString};
-use jni::{jni_sig, jni_str, Env, JValue, JavaVM};
+use jni::objects::{JObject, JString};
+use jni::{jni_sig, jni_str, Env, JValue};
 use rejoin_agent::durable::resume::newest;
 use rejoin_agent::durable::{file, identity, Durable, Folder, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -83,9 +84,7 @@ fn named(settings: &mut Settings) -> Result<Option<JobId>, Error> {
 
 /// An `io.rejoin.FolderCalls`: none of its methods throws; what fails is asked of `failure` on the same thread.
 pub(crate) struct JavaFolder {
-    vm: JavaVM,
-    /// There until it is dropped.
-    calls: Option<Global<JObject<'static>>>,
+    calls: KeptObject,
     /// As `toString` has it.
     shown: String,
 }
@@ -94,14 +93,13 @@ impl JavaFolder {
     pub(crate) fn new(env: &mut Env<'_>, calls: &JObject<'_>) -> Result<Self, Failure> {
         let shown = env.call_method(calls, jni_str!("toString"), jni_sig!("()Ljava/lang/String;"), &[])?.l()?;
         let shown = env.cast_local::<JString>(shown)?;
-        Ok(JavaFolder { vm: env.get_java_vm()?, shown: text(env, &shown)?, calls: Some(env.new_global_ref(calls)?) })
+        Ok(JavaFolder { shown: text(env, &shown)?, calls: KeptObject::new(env, calls)? })
     }
 
     /// Makes one call, which gives `None` when it has failed.
     fn call<T>(&self, work: impl FnOnce(&mut Env<'_>, &JObject<'_>) -> Result<Option<T>, Failure>) -> io::Result<T> {
-        let done = self.vm.attach_current_thread(|env| -> Result<Result<T, String>, Failure> {
-            env.with_local_frame(REFERENCES, |env| {
-                let Some(calls) = &self.calls else { return Ok(Err("it is being dropped".into())) };
+        let done = self.calls.with(|env, calls| {
+            env.with_local_frame(REFERENCES, |env| -> Result<Result<T, String>, Failure> {
                 if let Some(done) = work(env, calls)? {
                     return Ok(Ok(done));
                 }
@@ -180,18 +178,6 @@ impl Folder for JavaFolder {
             let sig = jni_sig!("(Ljava/lang/String;)Z");
             Ok(env.call_method(calls, jni_str!("remove"), sig, &[JValue::Object(&name)])?.z()?.then_some(()))
         })
-    }
-}
-
-impl Drop for JavaFolder {
-    /// On a thread that the JVM knows: the crate warns of any other.
-    fn drop(&mut self) {
-        let calls = self.calls.take();
-        // Where the thread can't be attached, the JVM is ending.
-        let _ = self.vm.attach_current_thread(|_| -> Result<(), Failure> {
-            drop(calls);
-            Ok(())
-        });
     }
 }
 

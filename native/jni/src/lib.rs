@@ -12,6 +12,7 @@ mod event_log;
 mod facts;
 mod failure;
 mod folder;
+mod kept;
 mod member;
 mod ranks;
 mod register;

@@ -5,6 +5,7 @@ use crate::convert::{bytes, text, texts, to_bytes, to_texts, Texts};
 use crate::facts;
 use crate::failure::Failure;
 use crate::folder;
+use crate::kept::KeptObject;
 use crate::settings::Settings;
 use crate::standing;
 use crate::table::Table;
@@ -369,10 +370,10 @@ pub(crate) fn checkpoint_lazy<'l>(
     site: JString<'l>,
 ) -> Result<(), Failure> {
     let site = Site::Named(text(env, &site)?.into());
-    let (vm, snapshot) = (env.get_java_vm()?, env.new_global_ref(&snapshot)?);
+    let snapshot = KeptObject::new(env, &snapshot)?;
     let supplier = move || {
-        let made = vm.attach_current_thread(|env| -> Result<Option<Vec<u8>>, Failure> {
-            let made = env.call_method(&snapshot, jni_str!("supply"), jni_sig!("()[B"), &[])?.l()?;
+        let made = snapshot.with(|env, snapshot| {
+            let made = env.call_method(snapshot, jni_str!("supply"), jni_sig!("()[B"), &[])?.l()?;
             let made = env.cast_local::<JByteArray>(made)?;
             bytes(env, &made)
         });

@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One daemon thread per JVM that watches members in progress: a worker that is stuck in native code
@@ -12,6 +14,7 @@ import java.util.function.Consumer;
  * garbage stops them, and not the agents. It ends when there is nothing left to watch.
  */
 public final class Watch implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(Watch.class);
   private static final long PERIOD_MILLIS = 50;
   private static final int PERIODS_PER_TENDING = 20;
 
@@ -68,10 +71,11 @@ public final class Watch implements AutoCloseable {
 
   private static void start() {
     if (!running) {
-      running = true;
       Thread thread = new Thread(Watch::run, "rejoin-watch");
       thread.setDaemon(true);
+      // Throws where there can be no further thread.
       thread.start();
+      running = true;
     }
   }
 
@@ -89,7 +93,13 @@ public final class Watch implements AutoCloseable {
       }
       watched.forEach(Watch::look);
       if (period % PERIODS_PER_TENDING == 0) {
-        tendAgents();
+        try {
+          tendAgents();
+        } catch (RuntimeException | Error e) {
+          // All watches need this thread, whatever has become of one agent.
+          LOG.warn("agents that are over can't be closed now", e);
+          tend();
+        }
       }
       try {
         Thread.sleep(PERIOD_MILLIS);
@@ -121,9 +131,10 @@ public final class Watch implements AutoCloseable {
         }
         free.accept(reason.get());
       }
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       // A signal that can't be asked any more, or a member that was closed at this moment, has
       // nothing left to free; the others are watched on.
+      LOG.debug("a task isn't watched any longer", e);
       close();
     }
   }

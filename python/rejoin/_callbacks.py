@@ -6,6 +6,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from . import _library as c
+from ._memory import copied
 
 Prepare = Callable[["np.ndarray[Any, Any]"], None]
 Fold = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
@@ -46,8 +47,8 @@ class Callbacks:
 
     def fold_object(self, function: Callable[[bytes, bytes], bytes]) -> Any:
         def work(accumulator: int, size: Any, limit: int, other: int, other_size: int) -> None:
-            left = ctypes.string_at(accumulator, size[0]) if size[0] else b""
-            right = ctypes.string_at(other, other_size) if other_size else b""
+            left = copied(accumulator, size[0])
+            right = copied(other, other_size)
             result = bytes(function(left, right))
             if len(result) > limit:
                 raise ValueError(f"an object became {len(result)} bytes long; the limit is {limit}")

@@ -1,10 +1,12 @@
 """One rank of a job."""
 
+import atexit
 import ctypes
 import sys
 import threading
+import weakref
 from types import TracebackType
-from typing import Any, Callable, List, Optional, Tuple, Type, Union
+from typing import Any, Callable, List, Optional, Tuple, Type, TypeVar, Union
 
 import numpy as np
 
@@ -15,9 +17,12 @@ from ._callbacks import Callbacks, Fold, Prepare
 from ._errors import Code, RejoinError
 from ._former import Former
 from ._limits import limits_of
+from ._memory import copied
 from ._owner import Owner
 from ._placement import Placement
 from ._snapshots import RELEASE, SUPPLY, keep
+
+T = TypeVar("T")
 
 
 def _site() -> bytes:
@@ -49,6 +54,7 @@ class Communicator(Owner):
         # Of calls, and of the one that any thread may make beside them.
         self._lock, self._printing = threading.Lock(), threading.Lock()
         self._over = over
+        _not_closed.add(self)
         self.rank: int = c.library.rejoin_rank(handle)
         self.world: int = c.library.rejoin_world(handle)
         self.incarnation: int = c.library.rejoin_incarnation(handle)
@@ -69,17 +75,17 @@ class Communicator(Owner):
     @property
     def version(self) -> int:
         """The version that this rank is in: how many checkpoints the job has taken."""
-        return int(c.library.rejoin_version(self._open()))
+        with self._printing:
+            return int(c.library.rejoin_version(self._open()))
 
     def load(self) -> Tuple[int, Optional[bytes]]:
         """What this incarnation starts from: the version, and the model of its checkpoint (``None``
         at version 0). Every program calls it, before its first checkpoint and the first collective
         that isn't a boot one."""
         version, model, size = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_size_t()
-        self._call("load", ctypes.byref(version), ctypes.byref(model), ctypes.byref(size))
-        if version.value == 0:
-            return 0, None
-        return version.value, ctypes.string_at(model.value or 0, size.value) if size.value else b""
+        pointers = (ctypes.byref(version), ctypes.byref(model), ctypes.byref(size))
+        data = self._taking(lambda: copied(model.value, size.value), "load", *pointers)
+        return (version.value, data) if version.value > 0 else (0, None)
 
     def allreduce(
         self,
@@ -233,12 +239,14 @@ class Communicator(Owner):
         output, counts = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_size_t)()
         options = self._options(Callbacks(), "rank", boot, None, None)
         pointers = (ctypes.byref(output), ctypes.byref(counts))
-        self._call("allgather_v", array.ctypes.data, array.size, element_number(array), *pointers, *options)
-        lengths = [counts[rank] for rank in range(self.world)]
-        size = sum(lengths) * array.itemsize
-        everything = np.frombuffer(ctypes.string_at(output.value or 0, size) if size else b"", dtype=array.dtype)
-        ends = np.cumsum(lengths)
-        return [everything[end - length : end].copy() for end, length in zip(ends, lengths)]
+
+        def parts() -> List[bytes]:
+            sizes = [counts[rank] * array.itemsize for rank in range(self.world)]
+            begins = [sum(sizes[:rank]) for rank in range(self.world)]
+            return [copied((output.value or 0) + begin, size) for begin, size in zip(begins, sizes)]
+
+        arguments = (array.ctypes.data, array.size, element_number(array), *pointers, *options)
+        return [np.frombuffer(part, dtype=array.dtype).copy() for part in self._taking(parts, "allgather_v", *arguments)]
 
     def barrier(self, *, boot: Union[bool, str] = False) -> None:
         """No rank goes on before all are there."""
@@ -255,11 +263,12 @@ class Communicator(Owner):
         """The world that made the version which this incarnation starts from; ``None`` where it is the
         one that this rank is in, as it always is in a job that isn't elastic."""
         former = c.Former()
-        self._call("former_world", ctypes.byref(former))
-        if former.world == 0:
-            return None
-        given = tuple(former.given[index] for index in range(former.given_count))
-        return Former(None if former.rank < 0 else former.rank, former.world, given)
+
+        def taken() -> Tuple[int, ...]:
+            return tuple(former.given[index] for index in range(former.given_count)) if former.world else ()
+
+        given = self._taking(taken, "former_world", ctypes.byref(former))
+        return Former(None if former.rank < 0 else former.rank, former.world, given) if former.world else None
 
     def load_own_of(self, rank: int) -> Optional[bytes]:
         """The own model that a rank of the :attr:`former` world had at the version that this
@@ -270,10 +279,8 @@ class Communicator(Owner):
 
     def _own(self, call: str, *of: int) -> Optional[bytes]:
         own, size = ctypes.c_void_p(), ctypes.c_size_t()
-        self._call(call, *of, ctypes.byref(own), ctypes.byref(size))
-        if own.value is None:
-            return None
-        return ctypes.string_at(own.value, size.value) if size.value else b""
+        pointers = (ctypes.byref(own), ctypes.byref(size))
+        return self._taking(lambda: copied(own.value, size.value) if own.value is not None else None, call, *of, *pointers)
 
     def checkpoint(self, model: Data, own: Optional[Data] = None) -> None:
         """Ends the version and begins the next one with this model, which has to be the same at all ranks.
@@ -311,11 +318,16 @@ class Communicator(Owner):
         what it holds for the others, as the rank's next incarnation; after ``RESIZED`` ``rank`` and
         ``world`` may be others. Then :meth:`load` says what it starts from (or ``over`` that the
         job has ended). Raises ``BAD_STATE`` when no call has raised one of the two."""
-        self._over = self._call("join_again") == c.OVER
-        handle = self._open()
-        self.incarnation = c.library.rejoin_incarnation(handle)
+        library = c.library
+
+        def taken() -> Tuple[int, int, int]:
+            handle = self._handle
+            return library.rejoin_incarnation(handle), library.rejoin_rank(handle), library.rejoin_world(handle)
+
+        self._over, numbers = self._with_status(taken, "join_again")
+        self.incarnation = numbers[0]
         if not self._over:
-            self.rank, self.world = c.library.rejoin_rank(handle), c.library.rejoin_world(handle)
+            _, self.rank, self.world = numbers
 
     def abandon(self, code: Code, reason: str) -> None:
         """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
@@ -381,14 +393,24 @@ class Communicator(Owner):
             options.prepare = callbacks.prepare(given.function("prepare", prepare), array)
         return _site(), ctypes.byref(options)
 
-    def _call(self, name: str, *arguments: Any, callbacks: Optional[Callbacks] = None) -> int:
+    def _call(self, name: str, *arguments: Any, callbacks: Optional[Callbacks] = None) -> None:
+        self._with_status(lambda: None, name, *arguments, callbacks=callbacks)
+
+    def _taking(self, take: Callable[[], T], name: str, *arguments: Any) -> T:
+        """The same, and what it has left in the handle's memory."""
+        return self._with_status(take, name, *arguments)[1]
+
+    def _with_status(
+        self, take: Callable[[], T], name: str, *arguments: Any, callbacks: Optional[Callbacks] = None
+    ) -> Tuple[bool, T]:
+        """Whether the job is over, and what was taken before another thread could close the handle."""
         if not self._lock.acquire(blocking=False):
             raise RejoinError(Code.BAD_STATE, "another thread's call with this communicator is under way")
         try:
             handle = self._open()
             status: int = getattr(c.library, "rejoin_" + name)(handle, *arguments)
             if status in (c.OK, c.OVER):
-                return status
+                return status == c.OVER, take()
             text = _text(handle)
         finally:
             self._lock.release()
@@ -396,6 +418,18 @@ class Communicator(Owner):
         if raised is not None and not isinstance(raised, Exception):
             raise raised
         raise RejoinError(c.code(status), text) from raised
+
+
+# What isn't closed when the interpreter ends: later no other thread of the library's can run Python any more, and
+# one of them lets go of what lazy checkpoints hold.
+_not_closed: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for communicator in list(_not_closed):
+        if not communicator._lock.locked():  # a daemon thread's call may never end
+            communicator.close()
 
 
 def _text(handle: Any) -> str:

@@ -180,14 +180,18 @@ class Shown:
     def __init__(self, show: Callable[[str], None], before: Any) -> None:
         self._to_driver, self._before = show, before
         self._lock, self._rest = threading.Lock(), ""
+        self._inside = threading.local()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._before, name)
 
     def write(self, text: str) -> int:
         self._before.write(text)
-        with self._lock:
-            *lines, self._rest = (self._rest + text).split("\n")
+        # What is printed while a line is shown (XGBoost's log says that it connects) is none of the program's: to show
+        # that, too, would have no end.
+        if not getattr(self._inside, "shows", False):
+            with self._lock:
+                *lines, self._rest = (self._rest + text).split("\n")
             for line in lines:
                 self._show(line)
         return len(text)
@@ -202,8 +206,12 @@ class Shown:
             self._show(self._rest)
 
     def _show(self, line: str) -> None:
-        with contextlib.suppress(RejoinError):  # this rank is over, which is known
-            self._to_driver(line)
+        self._inside.shows = True
+        try:
+            with contextlib.suppress(RejoinError):  # this rank is over, which is known
+                self._to_driver(line)
+        finally:
+            self._inside.shows = False
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import pyspark
 import xgboost
 from pyspark import cloudpickle
-from xgboost.collective import communicator_print
+from xgboost.collective import communicator_print, is_distributed
 from xgboost.core import XGBoostError
 
 from ._errors import Code, RejoinError
@@ -129,6 +129,9 @@ def _shown() -> Iterator[None]:
 
 
 def _print(line: str) -> None:
+    # A thread that XGBoost's communicator doesn't know would print it here once more.
+    if not is_distributed():
+        return
     with contextlib.suppress(XGBoostError):  # this rank is over, which is known
         communicator_print(line)
 

@@ -12,6 +12,7 @@ from . import _arguments as given, _library as c
 from ._arguments import refused
 from ._arrays import raw
 from ._errors import Code, RejoinError
+from ._memory import copied
 from ._owner import Owner
 
 # A call of C doesn't hear Ctrl-C; one that waits comes back so often.
@@ -114,7 +115,7 @@ class Tracker(Owner):
         #: The job's id, 32 hexadecimal digits.
         self.job: str = c.library.rejoin_tracker_job(handle).decode()
         #: 32 bytes.
-        self.secret: bytes = ctypes.string_at(c.library.rejoin_tracker_secret(handle), 32)
+        self.secret: bytes = copied(c.library.rejoin_tracker_secret(handle), 32)
         #: The tracker's address and port.
         self.address: str = c.library.rejoin_tracker_address(handle).decode()
 
@@ -168,7 +169,7 @@ class Tracker(Owner):
             status = c.library.rejoin_tracker_result(handle, ctypes.byref(model), ctypes.byref(size))
             if status != c.OK:
                 raise _error(handle, status)
-            return ctypes.string_at(model.value or 0, size.value) if size.value else b""
+            return copied(model.value, size.value)
 
     def executor_gone(self, executor: str, reason: str = "whoever has started it says so") -> None:
         """The process of this name is gone: its ranks are declared lost at once, and nobody waits

@@ -6,6 +6,7 @@ from typing import Any, Optional, Tuple
 from . import _arguments as given, _library as c
 from ._arguments import refused
 from ._errors import Code, RejoinError
+from ._memory import copied
 from ._owner import Owner
 from ._process import Process
 
@@ -53,9 +54,9 @@ class Rank(Owner):
         data, size = ctypes.c_void_p(), ctypes.c_size_t()
         numbers = (ctypes.byref(version), ctypes.byref(round_), ctypes.byref(complete))
         self.call("load", *numbers, ctypes.byref(data), ctypes.byref(size))
-        checkpoint = ctypes.string_at(data.value, size.value) if data.value is not None else None
+        checkpoint = copied(data.value, size.value) if data.value is not None else None
         self.call("load_own", ctypes.byref(data), ctypes.byref(size))
-        own = ctypes.string_at(data.value, size.value) if data.value is not None else None
+        own = copied(data.value, size.value) if data.value is not None else None
         return Start(version.value, round_.value, bool(complete.value), checkpoint, own)
 
     def communicator(self) -> str:

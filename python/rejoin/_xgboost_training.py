@@ -223,7 +223,13 @@ class Training:
             # The sketch of the matrix is made in the first update. It belongs to the start, as it isn't made again.
             thrown_away = self._made([dtrain], None)
             thrown_away.set_param({"max_depth": 1, "num_parallel_tree": 1})
-            thrown_away.update(dtrain, 0)
+            if objective is None:
+                thrown_away.update(dtrain, 0)
+            else:
+                # XGBoost's own objective may not fit the labels, or there are none. The program's isn't called more
+                # often than without Rejoin.
+                margin = thrown_away.predict(dtrain, output_margin=True, training=True)
+                thrown_away.boost(dtrain, 0, grad=np.zeros_like(margin), hess=np.ones_like(margin))
         start = self._start
         self._rank.enter(start.version, start.round, start.checkpoint or b"", start.own, start.complete)
         self._begun = True

@@ -23,6 +23,7 @@ from . import _arguments as given, _library as c
 from ._arguments import refused
 from ._arrays import Data, raw
 from ._errors import Code, RejoinError
+from ._memory import copied
 
 __all__ = ["Input", "Page", "open", "page"]
 
@@ -112,7 +113,7 @@ class Page:
         not 0. Of kind ``spark`` bytes: a length (4 bytes, big-endian) and what Spark's codec made of
         the rows."""
         if self.kind == "spark":
-            return ctypes.string_at(self._view.spark_rows, self._view.spark_rows_bytes)
+            return copied(self._view.spark_rows, self._view.spark_rows_bytes)
         if self.kind == "dense":
             values = self._array(self._view.features, self._view.values, "<f4")
             assert values is not None
@@ -129,7 +130,7 @@ class Page:
     @property
     def data(self) -> bytes:
         """All of the page, the head included."""
-        return ctypes.string_at(self._view.data, self._view.bytes)
+        return copied(self._view.data, self._view.bytes)
 
     def _array(self, address: Optional[int], count: int, dtype: str) -> Optional["np.ndarray[Any, Any]"]:
         if address is None:

@@ -1,12 +1,18 @@
 """Every call of the package, by real processes under `rejoin run`; each rank checks each value."""
 
+import ctypes
+import io
+import mmap
 import re
 import subprocess
 import sys
+import threading
 import unittest
 
 import rejoin
 from launching import ROOT, Launched
+from rejoin._memory import copied
+from rejoin._spark_rank import Shown
 
 BEGIN = """
     import copy, functools, os
@@ -14,6 +20,38 @@ BEGIN = """
     import rejoin
 
 """
+
+
+class Bytes(unittest.TestCase):
+    def test_memory_of_more_than_two_gibibytes_is_copied_whole(self):
+        size = (2 << 30) + 3
+        with mmap.mmap(-1, size) as memory:
+            memory[-3:] = b"end"
+            first = ctypes.c_char.from_buffer(memory)
+            data = copied(ctypes.addressof(first), size)
+            del first
+        self.assertEqual((len(data), data[-3:]), (size, b"end"))
+
+
+class Printed(unittest.TestCase):
+    """What a rank prints in Spark, while what shows a line prints, too, as XGBoost's log does."""
+
+    def setUp(self):
+        self.before, self.shown = io.StringIO(), []
+        self.out = Shown(self.show, self.before)
+
+    def show(self, line):
+        self.out.write("connecting\n")
+        self.shown.append(line)
+
+    def test_a_line_that_is_shown_is_not_shown_by_what_that_prints(self):
+        writer = threading.Thread(target=self.out.write, args=("one\ntwo\nthr",), daemon=True)
+        writer.start()
+        writer.join(20)
+        self.assertFalse(writer.is_alive(), "it waits for itself")
+        self.out.write("ee\n")
+        self.assertEqual(self.shown, ["one", "two", "three"])
+        self.assertEqual(self.before.getvalue(), "one\ntwo\nthrconnecting\nconnecting\nee\nconnecting\n")
 
 
 class Calls(Launched):
@@ -250,6 +288,21 @@ class Calls(Launched):
             self.assertRegex(line, r"BAD_STATE: .*allreduce\(3 f64, sum\) at <string>:\d+ before load\(\)")
             self.assertIn("`boot=True`", line)
             self.assertNotIn("REJOIN_BOOT", line)
+
+    def test_a_program_that_closes_nothing_ends_well_with_lazy_checkpoints(self):
+        program = (
+            BEGIN
+            + """
+    ranks = rejoin.join()
+    version, model = ranks.load()
+    for iteration in range(version, 3):
+        state = ranks.allreduce(np.ones(4))
+        ranks.checkpoint_lazy(lambda snapshot=state.copy(): snapshot)
+    ranks.finish(state)
+    print("digest", rejoin.digest(state), flush=True)
+    """
+        )
+        self.digest(self.run_ranks(2, program)[0])
 
     def test_a_lazy_checkpoint_of_what_changes_is_refused_at_the_next_one(self):
         program = (

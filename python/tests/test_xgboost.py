@@ -106,6 +106,9 @@ class Bridged(Trained):
         self.assertGreater(best, 1)
         self.same_as_stock("stopping", restarts=2, EVERY="1", ACT=f"kill:1:{best},kill:2:{best + 3}")
 
+    def test_an_objective_of_several_outputs_and_without_labels_gives_stocks_model(self):
+        self.same_as_stock("classes", restarts=1, ACT="kill:1:7")
+
     def test_an_exception_in_a_callback_restarts_its_rank_which_goes_on_with_the_learning_rate_that_was_set(self):
         _, err = self.same_as_stock("rates", restarts=1, ACT="raise:0:7")
         self.assertIn("KeyError: 'on purpose'", err)

@@ -114,6 +114,14 @@ def squared(margins, matrix):
     return margins - matrix.get_label(), np.ones(len(margins))
 
 
+def softmax(margins, matrix):
+    """Of three classes, by labels that aren't the matrix's own."""
+    classes = np.digitize(matrix.get_float_info("label_lower_bound"), [-0.5, 0.5])
+    shares = np.exp(margins - margins.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares - np.eye(3)[classes], np.maximum(2 * shares * (1 - shares), 1e-6)
+
+
 def worst(margins, matrix):
     return "worst", float(np.abs(margins - matrix.get_label()).max())
 
@@ -145,6 +153,9 @@ def train(case, rank, world, more, remembers):
         named = {"obj": squared}
         if case == "objective":
             params.update(base_score=0.25)
+    elif case == "classes":
+        params.update(num_class=3, base_score=0.5, disable_default_eval_metric=True)
+        named = {"obj": softmax}
     elif case == "labels":
         params.update(objective="binary:logistic")
     elif case == "gpu":
@@ -153,6 +164,9 @@ def train(case, rank, world, more, remembers):
     if case == "poisson":
         labels = np.abs(labels)
     matrix = xgb.QuantileDMatrix(features, labels) if case == "quantile" else xgb.DMatrix(features, labels)
+    if case == "classes":
+        matrix = xgb.DMatrix(features)
+        matrix.set_float_info("label_lower_bound", labels)
     evaluated = xgb.DMatrix(*rows(100 + rank, 400))
     if case == "continued":
         first = xgb.Booster(params, [matrix])

@@ -76,9 +76,7 @@ class BeginningsTest {
     begun.clear();
     assertThrows(
         RejoinException.class,
-        () ->
-            train(
-                Map.of("spark.rejoin.input.lost", "fail"), RejoinException.Code.INPUT_LOST, 1));
+        () -> train(Map.of("spark.rejoin.input.lost", "fail"), RejoinException.Code.INPUT_LOST, 1));
     assertEquals(1, begun.size());
   }
 }

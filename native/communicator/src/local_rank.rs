@@ -49,6 +49,8 @@ pub(super) struct LocalRankState {
     pub(super) mail: Vec<(MemberId, Link)>,
     /// Why its calls end.
     pub(super) error: Option<Error>,
+    /// Its task has ended before the job.
+    pub(super) has_left: bool,
     /// What a peer has called, as asked for.
     pub(super) peer_call: Option<(Rank, CollectiveId, Option<Signature>)>,
 }
@@ -72,6 +74,7 @@ impl LocalRank {
             peers: Vec::new(),
             mail: Vec::new(),
             error: None,
+            has_left: false,
             peer_call: None,
         };
         Ok(LocalRank {

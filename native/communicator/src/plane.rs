@@ -366,12 +366,21 @@ impl ResultPlane for CollectivePlane {
         let mut best: Vec<Entry<Logged>> = Vec::new();
         for local_rank in self.local_ranks().into_iter().filter(|local_rank| local_rank.lineage == lineage) {
             let state = local_rank.lock();
+            if state.has_left {
+                continue;
+            }
             let log = state.participant.log();
             if log.finished(phase).min(to) > from + best.len() as u32 {
                 best = (from..to).map_while(|seqno| log.entry(phase, seqno).cloned()).collect();
             }
         }
         best
+    }
+
+    fn left(&self, member: MemberId) {
+        if let Some(local_rank) = self.local_rank(member) {
+            local_rank.lock().has_left = true;
+        }
     }
 
     fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {

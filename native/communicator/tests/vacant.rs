@@ -73,3 +73,49 @@ fn who_needs_nothing_of_a_rank_that_is_gone_goes_on_and_it_finds_the_results_whe
         });
     }
 }
+
+#[test]
+fn results_of_an_incarnation_that_has_left_are_given_to_nobody() {
+    // In shared memory a root waits in its first call until all have looked at its segment.
+    let ranks = &Ranks::new(3, 2).sharing_memory(false);
+    let (first, second) = (ranks.process("0"), ranks.process("2"));
+    let spread = |rank: &mut Communicator, own: u8| {
+        let mut bytes = [own; 5];
+        rank.broadcast(&mut bytes, Rank(0)).expect("a broadcast");
+        bytes
+    };
+    let end = |mut rank: Communicator| {
+        rank.barrier().expect("all have it");
+        rank.finish(b"").expect("all end alike");
+    };
+    let (go, gone) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let neighbour = &first;
+        let other = scope.spawn(move || {
+            let mut rank = join(neighbour, 1, 0);
+            // It ends when the other end is dropped.
+            let _ = gone.recv();
+            assert_eq!(spread(&mut rank, 1), [9; 5], "rank 1, in the process of the one that has left");
+            end(rank);
+        });
+        let third = scope.spawn(|| join(&second, 2, 0));
+        let mut rank = join(&first, 0, 0);
+        let mut third = third.join().expect("rank 2 joins");
+        // The root needs nobody.
+        assert_eq!(spread(&mut rank, 7), [7; 5]);
+        drop(rank);
+        ranks.event("rank 0 is lost", |event| matches!(event, Event::RankLost { rank: Rank(0), .. }));
+        // Nobody has seen what it gave.
+        let mut rank = join(&ranks.process("0-1"), 0, 1);
+        assert_eq!(spread(&mut rank, 9), [9; 5]);
+        assert_eq!(spread(&mut third, 2), [9; 5]);
+        second.agent().end();
+        drop(third);
+        ranks.event("rank 2 is lost", |event| matches!(event, Event::RankLost { rank: Rank(2), .. }));
+        let mut third = join(&ranks.process("2-1"), 2, 1);
+        assert_eq!(spread(&mut third, 2), [9; 5]);
+        drop(go);
+        let ends = [scope.spawn(|| end(rank)), scope.spawn(|| end(third)), other];
+        ends.into_iter().for_each(|rank| rank.join().expect("it ends well"));
+    });
+}

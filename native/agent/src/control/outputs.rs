@@ -89,7 +89,10 @@ impl Control {
                 log::warn!("{} rank {peer}'s memory can't be shared: {reason}", self.shared.prefix_of(member.rank));
             }
             Report::Left { .. } => {
-                // Its planes keep what peers may still ask for: results, and what it has called.
+                // Its planes keep what peers may still ask for: what it has called.
+                if let Some(plane) = &self.planes.collectives {
+                    plane.left(member);
+                }
                 let error = Error::new(Code::BadState, "the member's task has ended");
                 self.shared.failed(member, error.clone());
                 self.drop_member(member, error);

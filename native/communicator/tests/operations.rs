@@ -616,3 +616,41 @@ fn the_beginning_is_no_durable_checkpoint() {
     let versions: Vec<String> = names.map(|name| name.rsplit('-').next().unwrap_or_default().into()).collect();
     assert_eq!(versions, ["0000000001.checkpoint"]);
 }
+
+#[test]
+fn a_root_that_comes_back_with_other_bytes_takes_those_that_a_rank_further_on_has() {
+    // By a tree: rank 3 has it from rank 2, and has seen nothing of rank 0's.
+    let ranks = &Ranks::new(4, 1).on_hosts(4);
+    let spread = |trainer: &Trainer, own: u8| {
+        let mut data = [own; 48];
+        trainer.operations.broadcast(&mut data, Rank(0)).unwrap();
+        data
+    };
+    let joined = |rank: u32, task: u32| {
+        let executor = if task == 0 { rank.to_string() } else { format!("{rank}-{task}") };
+        let mut trainer = Process::new(ranks, &executor, false).join(rank, task);
+        trainer.enter(0).unwrap();
+        trainer
+    };
+    std::thread::scope(|scope| {
+        let first = |rank: u32| {
+            let trainer = joined(rank, 0);
+            assert_eq!(spread(&trainer, 7 + rank as u8), [7; 48]);
+            trainer
+        };
+        let all: Vec<_> = (0..4).map(|rank| scope.spawn(move || first(rank))).collect();
+        let mut all: Vec<Trainer> = all.into_iter().map(|rank| rank.join().unwrap()).collect();
+        let _last = all.pop();
+        all.iter().for_each(|trainer| trainer.process.agent.end());
+        for rank in 0..3 {
+            ranks.event(
+                "it is lost",
+                |event| matches!(event, Event::RankLost { rank: Rank(lost), .. } if *lost == rank),
+            );
+        }
+        let again: Vec<_> = (0..3)
+            .map(|rank| scope.spawn(move || assert_eq!(spread(&joined(rank, 1), 50), [7; 48], "rank {rank}")))
+            .collect();
+        again.into_iter().for_each(|rank| rank.join().unwrap());
+    });
+}

@@ -99,7 +99,12 @@ impl PeerLinks {
         self.expected = Some(expected);
         // One that the call before didn't need is in the way of this one all the same.
         let PeerLinks { peer_links, cuts, .. } = self;
-        cuts.retain(|cut| peer_links[cut.rank.0 as usize].cut >= Some(expected.generation));
+        cuts.retain(|cut| {
+            let peer_link = &peer_links[cut.rank.0 as usize];
+            // A link of which the agent doesn't know that it broke is made anew by nobody.
+            let is_unknown = cut.link_is_down && peer_link.cut.is_some() && peer_link.link.is_none();
+            is_unknown || peer_link.cut >= Some(expected.generation)
+        });
         for peer_link in &mut self.peer_links {
             (peer_link.left, peer_link.taken, peer_link.sent) = (0, 0, 0);
             if let Some(link) = &mut peer_link.link {
@@ -244,11 +249,13 @@ impl PeerLinks {
             let peer_link = &self.peer_links[cut.rank.0 as usize];
             let (Some(generation), Some(theirs)) = (peer_link.cut, peer_link.incarnation) else { continue };
             let (peer, reason) = (MemberId { rank: cut.rank, incarnation: theirs }, cut.reason.clone());
-            if std::mem::take(&mut cut.link_is_down) {
+            if std::mem::take(&mut cut.link_is_down) && peer_link.link.is_none() {
                 let (lane, reason) = (Lane::Collectives, reason.clone());
                 agent.report(self.member, Report::LinkDown { peer, lane, reason });
             }
-            agent.report(self.member, Report::Interrupted { peer: cut.rank, generation, reason });
+            if self.expected.is_none_or(|expected| generation >= expected.generation) {
+                agent.report(self.member, Report::Interrupted { peer: cut.rank, generation, reason });
+            }
         }
     }
 
@@ -351,5 +358,16 @@ mod tests {
         assert!(peer_links.has_to_report(now), "none would make another generation");
         peer_links.begin(call(3, 6));
         assert!(!peer_links.is_cut(1) && !peer_links.has_to_report(now), "what is over needs no report");
+    }
+
+    #[test]
+    fn a_link_that_broke_at_the_end_of_a_generation_is_told_in_the_next_one() {
+        let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+        let mut peer_links = PeerLinks::new(member, 2);
+        peer_links.begin(call(2, 5));
+        peer_links.broke(1, call(2, 5).generation, "Connection reset by peer".into());
+        peer_links.begin(call(3, 6));
+        assert!(!peer_links.is_cut(1), "this generation has lost nothing");
+        assert!(peer_links.has_to_report(Instant::now()), "nobody else would make it anew");
     }
 }

@@ -6,7 +6,8 @@ use ranks::{value, values, Ranks};
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::protocol::ids::{Rank, Version};
 use rejoin_communicator::collectives::{Element, Reduction};
-use rejoin_communicator::{Boot, Folding, Input, Options};
+use rejoin_communicator::{Boot, Folding, Input, Limits, Options};
+use std::time::Duration;
 
 /// How many ranks live in one process (all, two, one), and whether they share memory.
 const PLACEMENTS: [(usize, bool); 6] = [(100, false), (2, false), (1, false), (100, true), (2, true), (1, true)];
@@ -22,6 +23,16 @@ const TOPOLOGIES: [(usize, bool, u32); 8] = [
     (2, true, 3),
     (1, true, 2),
 ];
+
+#[test]
+fn a_limit_that_is_longer_than_time_is_none() {
+    let forever =
+        |limits: &mut Limits| *limits = Limits { join: Duration::MAX, call: Duration::MAX, finish: Duration::MAX };
+    Ranks::new(2, 1).all_with(forever, |mut rank| {
+        rank.barrier().expect("both are there");
+        rank.finish(b"").expect("all end alike");
+    });
+}
 
 #[test]
 fn every_collective_gives_every_rank_its_value_whatever_the_placement() {

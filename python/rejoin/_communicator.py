@@ -246,7 +246,8 @@ class Communicator(Owner):
             return [copied((output.value or 0) + begin, size) for begin, size in zip(begins, sizes)]
 
         arguments = (array.ctypes.data, array.size, element_number(array), *pointers, *options)
-        return [np.frombuffer(part, dtype=array.dtype).copy() for part in self._taking(parts, "allgather_v", *arguments)]
+        taken = self._taking(parts, "allgather_v", *arguments)
+        return [np.frombuffer(part, dtype=array.dtype).copy() for part in taken]
 
     def barrier(self, *, boot: Union[bool, str] = False) -> None:
         """No rank goes on before all are there."""
@@ -280,7 +281,11 @@ class Communicator(Owner):
     def _own(self, call: str, *of: int) -> Optional[bytes]:
         own, size = ctypes.c_void_p(), ctypes.c_size_t()
         pointers = (ctypes.byref(own), ctypes.byref(size))
-        return self._taking(lambda: copied(own.value, size.value) if own.value is not None else None, call, *of, *pointers)
+
+        def taken() -> Optional[bytes]:
+            return None if own.value is None else copied(own.value, size.value)
+
+        return self._taking(taken, call, *of, *pointers)
 
     def checkpoint(self, model: Data, own: Optional[Data] = None) -> None:
         """Ends the version and begins the next one with this model, which has to be the same at all ranks.

@@ -107,19 +107,26 @@ def _write(file: int, data: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
+def _file_in(folder: Optional[str]) -> Any:
+    if folder is None:
+        return os.fdopen(os.memfd_create("rejoin-rows"), "r+b", buffering=0)
+    return tempfile.TemporaryFile(dir=folder, buffering=0)
+
+
 class Rows:
     """A rank's rows; each iteration gives them from the first one on, as ``pyarrow.RecordBatch``."""
 
-    def __init__(self, schema: Any, batches: Iterable[bytes], folder: str) -> None:
+    def __init__(self, schema: Any, batches: Iterable[bytes], folder: Optional[str]) -> None:
         """Takes all batches into a file without a name, in this folder: a rank that is sent back
-        reads them again, and meanwhile they take no memory beside what is made of them."""
+        reads them again, and meanwhile they take no memory beside what is made of them. Without a
+        folder the file is in memory: where Spark encrypts its files, nothing of them is on a disk."""
         self.schema = schema
         self._places: List[Tuple[int, int]] = []
-        with _stored_in(folder):
-            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)
+        with _stored_in(folder or "memory"):
+            self._file: Any = _file_in(folder)
         at = 0
         for batch in batches:
-            with _stored_in(folder):
+            with _stored_in(folder or "memory"):
                 _write(self._file.fileno(), batch)
             self._places.append((at, len(batch)))
             at += len(batch)
@@ -158,7 +165,8 @@ class Rank:
             return iter(())
         launch = Launch(first)
         try:
-            rows = None if self._schema is None else Rows(self._schema, records, launch["spill.dir"])
+            folder = None if launch["files.encrypted"] == "true" else launch["spill.dir"]
+            rows = None if self._schema is None else Rows(self._schema, records, folder)
             self.take_part(launch, rows)
         except RejoinError as failure:
             # The driver is about to end the job. If the task failed before that, Spark would try it

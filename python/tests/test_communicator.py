@@ -3,16 +3,18 @@
 import ctypes
 import io
 import mmap
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
 import rejoin
 from launching import ROOT, Launched
 from rejoin._memory import copied
-from rejoin._spark_rank import Shown
+from rejoin._spark_rank import Rows, Shown
 
 BEGIN = """
     import copy, functools, os
@@ -31,6 +33,17 @@ class Bytes(unittest.TestCase):
             data = copied(ctypes.addressof(first), size)
             del first
         self.assertEqual((len(data), data[-3:]), (size, b"end"))
+
+
+class Stored(unittest.TestCase):
+    def test_a_rank_s_rows_in_spark_are_in_a_file_without_a_name_or_in_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for where, expected in ((folder, folder), (None, "/memfd:")):
+                rows = Rows(None, [b"one", b"two"], where)
+                self.assertEqual(os.pread(rows._file.fileno(), 9, 0), b"onetwo")
+                self.assertTrue(os.readlink(f"/proc/self/fd/{rows._file.fileno()}").startswith(expected))
+                self.assertEqual(os.listdir(folder), [])
+                rows._file.close()
 
 
 class Printed(unittest.TestCase):

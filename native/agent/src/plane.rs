@@ -67,8 +67,9 @@ pub trait ResultPlane: DataPlane {
     /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many
     /// as are held, from the first on.
     fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>>;
-    /// The incarnation's task has ended before the job. Its results are given to nobody any more: the rank's next one may
-    /// have got others where no rank that lives had them. What it has called may still be asked for.
+    /// The incarnation's task has ended before the job. Its results are given to nobody any more:
+    /// the rank's next one may have got others where no rank that lives had them. What it has
+    /// called may still be asked for.
     fn left(&self, member: MemberId);
     /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
     fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>);

@@ -212,7 +212,8 @@ class TheSameModel(TheSameModelOf):
 
     def test_what_callbacks_and_xgboost_print_is_printed_here_with_the_rank_s_number(self):
         with contextlib.redirect_stdout(io.StringIO()) as seen:
-            self.same("SparkXGBClassifier", printing())
+            # Verbose, XGBoost logs while it prints.
+            self.same("SparkXGBClassifier", printing(), verbosity=2)
         lines = seen.getvalue().splitlines()
         self.assertIn("[rank 1] round 11 is done", lines)
         self.assertEqual([line for line in lines if "training-logloss" in line][11][:14], "[rank 0] [11]\t")

@@ -19,8 +19,8 @@ const SPAWN_AGAIN: Duration = Duration::from_millis(50);
 /// After this time without one start the run is given up.
 const SPAWN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Whether this process, its container or the machine has no descriptors, processes or memory left: for a moment, maybe,
-/// as those that a rank has left behind are still being taken down.
+/// Whether this process, its container or the machine has no descriptors, processes or memory left:
+/// for a moment, maybe, as those that a rank has left behind are still being taken down.
 fn has_run_out(cause: &io::Error) -> bool {
     use rustix::io::Errno;
     let none_left = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM].map(Errno::raw_os_error);

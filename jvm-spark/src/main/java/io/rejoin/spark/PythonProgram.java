@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.spark.SparkEnv;
 
 /**
  * A rank that trains in the task's Python worker: it gets what it joins with (the launch record,
@@ -48,6 +49,10 @@ final class PythonProgram implements GangProgram<byte[]> {
         Map.of(
             "given", gang.settings().number(SparkSettings.SPARES) == 0 ? "" : String.valueOf(rank),
             "hook", gang.settings().text(SparkSettings.HOOK),
+            // What Spark writes is encrypted then, and nothing of the rows may be there otherwise.
+            "files.encrypted",
+                String.valueOf(
+                    SparkEnv.get().conf().getBoolean("spark.io.encryption.enabled", false)),
             "checkpoint.rounds",
                 String.valueOf(gang.settings().number(XgboostSettings.CHECKPOINT_ROUNDS)),
             "checkpoint.bytes.per.round", String.valueOf(bytesPerRound));

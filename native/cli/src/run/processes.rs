@@ -81,10 +81,14 @@ impl Run<'_> {
                 let mut reason = format!("rank {rank}: {program} can't be run: {cause}");
                 if has_run_out(&cause) {
                     let waited = SPAWN_LIMIT.as_secs();
-                    reason += &format!(
-                        ", for {waited} s; the launcher needs descriptors, a process and three threads for each rank: \
-                         raise its limits (ulimit -n, ulimit -u, pids and memory of its container)"
-                    );
+                    let needs = match cause.kind() {
+                        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
+                            "a process and three threads for each rank: raise its limits (ulimit -u, pids and memory \
+                             of its container)"
+                        }
+                        _ => "some for each rank: raise its limit (ulimit -n)",
+                    };
+                    reason += &format!(", for {waited} s; the launcher needs {needs}");
                 }
                 self.end(Ending::NotRun { found: cause.kind() != io::ErrorKind::NotFound, reason });
             }

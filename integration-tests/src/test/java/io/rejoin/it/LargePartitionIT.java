@@ -41,7 +41,6 @@ class LargePartitionIT {
     XGBoostClassifier stock = new XGBoostClassifier();
     stock.setNumWorkers(1);
     stock.setNumRound(2);
-    stock.setNthread(2);
     stock.setMaxDepth(3);
     stock.setMaxBins(16);
     byte[] expected = stock.fit(rows).nativeBooster().toByteArray("ubj");

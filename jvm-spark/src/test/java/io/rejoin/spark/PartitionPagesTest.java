@@ -46,6 +46,14 @@ class PartitionPagesTest {
   }
 
   @Test
+  void a_change_far_behind_a_page_s_head_is_seen() {
+    int[] rows = new int[100_000];
+    PartitionPages right = of(page(0, rows));
+    rows[rows.length - 1] = 1;
+    assertNotEquals(right, of(page(0, rows)));
+  }
+
+  @Test
   void one_sparse_vector_in_any_page_is_known() {
     assertFalse(of(page(0, 1), page(Page.GROUPS, 2)).fromSparse());
     assertTrue(of(page(0, 1), page(Page.FROM_SPARSE, 2), page(0, 3)).fromSparse());

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.List;
@@ -64,6 +65,16 @@ class PlanDigestTest {
         .where(functions.col("a").gt(least))
         .withColumn("c", functions.col("a").plus(functions.col("b")))
         .repartition(2);
+  }
+
+  @Test
+  void a_file_that_was_written_anew_with_as_many_bytes_is_another_one() throws Exception {
+    Path file = scratch.resolve("one file.csv");
+    Files.setLastModifiedTime(file, FileTime.fromMillis(1_000_000));
+    byte[] before = digest(query(0));
+    Files.writeString(file, "1,2\n3,5\n");
+    Files.setLastModifiedTime(file, FileTime.fromMillis(1_002_000));
+    assertFalse(Arrays.equals(before, digest(query(0))));
   }
 
   private static byte[] digest(Dataset<?> dataset) throws Exception {

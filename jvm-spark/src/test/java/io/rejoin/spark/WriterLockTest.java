@@ -9,7 +9,11 @@ import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import java.io.File;
 import java.nio.file.Files;
+import java.util.List;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
@@ -34,6 +38,33 @@ class WriterLockTest {
       assertEquals(Code.BAD_ARGUMENT, refused.code());
       assertTrue(refused.text().contains("written to by the first"), refused.text());
       assertNull(first.loss());
+    }
+  }
+
+  @Test
+  void of_two_that_come_at_the_same_time_not_both_have_it() throws Exception {
+    for (int round = 0; round < 4; round++) {
+      String place = new File(scratch, "round-" + round).toURI().toString();
+      CyclicBarrier same = new CyclicBarrier(2);
+      List<WriterLock> had = new CopyOnWriteArrayList<>();
+      Runnable takes =
+          () -> {
+            try {
+              same.await();
+              DurableFolder folder = new DurableFolder(place, new Configuration(), 1);
+              had.add(WriterLock.take(folder, "one of two", () -> {}));
+            } catch (RejoinException refused) {
+              assertEquals(Code.BAD_ARGUMENT, refused.code());
+            } catch (InterruptedException | BrokenBarrierException e) {
+              throw new IllegalStateException(e);
+            }
+          };
+      Thread other = new Thread(takes);
+      other.start();
+      takes.run();
+      other.join();
+      assertTrue(had.size() <= 1, "in round " + round + " both had it");
+      had.forEach(WriterLock::close);
     }
   }
 

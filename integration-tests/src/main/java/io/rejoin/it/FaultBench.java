@@ -464,6 +464,8 @@ public final class FaultBench {
     List<Trial> ended = all.stream().filter(Trial::ended).collect(Collectors.toList());
     List<Trial> back =
         ended.stream()
+            // The stock one is told of nothing: it goes on until its executor is gone.
+            .filter(trial -> fault != Fault.NOTICE || !who.equals("stock"))
             .filter(trial -> trial.struck().backMillis() >= 0)
             .collect(Collectors.toList());
     String none =

@@ -65,7 +65,8 @@ class BeginningsTest {
     assertEquals(RejoinException.Code.INPUT_LOST, lost.code());
     assertEquals(3, begun.size());
     assertTrue(lost.text().startsWith("page 3 of partition 1. A training begins"), lost.text());
-    assertTrue(lost.text().contains("2 times, local[threads,failures]"), lost.text());
+    assertTrue(lost.text().contains("(2 times, the "), lost.text());
+    assertTrue(lost.text().contains("local[threads,failures]"), lost.text());
   }
 
   @Test

@@ -2,7 +2,6 @@
 
 use super::results_fetch::{Question, ResultsFetch};
 use super::{Control, Role};
-use mio::Token;
 use rejoin_protocol::collective::{self, CollectiveId};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{MemberId, Rank};
@@ -11,15 +10,6 @@ use std::time::{Duration, Instant};
 
 /// Before all holders are asked again.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Fetches of results that have to wait.
-#[derive(Default)]
-pub(super) struct WaitingResults {
-    /// Those that failed with every holder, and when they are tried again.
-    pub(super) again: Vec<(Instant, Box<ResultsFetch>)>,
-    /// Links over which results come that there is no room for now.
-    pub(super) paused: Vec<Token>,
-}
 
 impl Control {
     /// A rank's wish; it is void once there is a newer view.

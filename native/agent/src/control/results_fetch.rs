@@ -4,6 +4,7 @@ use crate::digest::digest;
 use crate::fetch::{Reply, Request};
 use crate::plane::Planes;
 use bytes::Bytes;
+use mio::Token;
 use rejoin_protocol::collective::{self, BootKey, CollectiveId, Entry, Signature};
 use rejoin_protocol::ids::{AgentId, MemberId, Rank};
 use rejoin_protocol::view::AgentAddress;
@@ -11,6 +12,15 @@ use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::Link;
 use std::collections::VecDeque;
 use std::time::Instant;
+
+/// Fetches of results that have to wait.
+#[derive(Default)]
+pub(super) struct WaitingResults {
+    /// Those that failed with every holder, and when they are tried again.
+    pub(super) again: Vec<(Instant, Box<ResultsFetch>)>,
+    /// Links over which results come that there is no room for now.
+    pub(super) paused: Vec<Token>,
+}
 
 /// One wish of one rank.
 pub(super) struct ResultsFetch {

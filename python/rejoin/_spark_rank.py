@@ -93,10 +93,13 @@ class Launch:
 
 
 @contextlib.contextmanager
-def _stored_in(folder: str) -> Iterator[None]:
+def _stored_in(folder: Optional[str]) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
+        if folder is None:
+            text = f"the rank's rows can't be kept in memory: {cause}; give Python workers more, or use more of them"
+            raise RejoinError(Code.IO, f"{text} (spark.io.encryption.enabled keeps them off the disk)") from cause
         text = f"the rank's rows can't be stored in {folder}: {cause}; make room there, or give Spark another disk"
         raise RejoinError(Code.IO, f"{text} (spark.local.dir; on YARN yarn.nodemanager.local-dirs)") from cause
 
@@ -122,11 +125,11 @@ class Rows:
         folder the file is in memory: where Spark encrypts its files, nothing of them is on a disk."""
         self.schema = schema
         self._places: List[Tuple[int, int]] = []
-        with _stored_in(folder or "memory"):
+        with _stored_in(folder):
             self._file: Any = _file_in(folder)
         at = 0
         for batch in batches:
-            with _stored_in(folder or "memory"):
+            with _stored_in(folder):
                 _write(self._file.fileno(), batch)
             self._places.append((at, len(batch)))
             at += len(batch)

@@ -40,7 +40,7 @@ impl<T> Waiting<T> {
 
     /// Waits for the answer, at most so long; it is given once.
     pub(crate) fn answered_within(&self, at_most: Duration) -> Option<Result<T, Error>> {
-        let deadline = after(Instant::now(), at_most);
+        let deadline = deadline_after(Instant::now(), at_most);
         let (cell, changed) = &*self.cell;
         let mut cell = cell.lock();
         loop {
@@ -55,7 +55,7 @@ impl<T> Waiting<T> {
 }
 
 /// The moment so long after another one; in a hundred years where there is none: "no limit" as `Duration::MAX`.
-pub fn after(began: Instant, time: Duration) -> Instant {
+pub fn deadline_after(began: Instant, time: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     began + time.min(LONGEST)
 }

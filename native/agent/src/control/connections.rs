@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 impl Control {
     pub(super) fn accept(&mut self) {
-        match self.door.entrance.accept(self.poll.registry(), &mut self.next_token) {
-            Ok(()) => self.door.is_starved = false,
+        match self.incoming.entrance.accept(self.poll.registry(), &mut self.next_token) {
+            Ok(()) => self.incoming.is_starved = false,
             // A connection that is there waits in the listener's queue, and is looked for again a little later.
             Err(cause) => {
                 if !self.has_run_out(&cause) {
@@ -31,12 +31,12 @@ impl Control {
 
     /// A connection that has not proven itself yet has said something.
     pub(super) fn serve_entrance(&mut self, token: Token) {
-        self.door.entrance.serve(token);
+        self.incoming.entrance.serve(token);
         self.take_arrivals();
     }
 
     fn take_arrivals(&mut self) {
-        while let Some(arrival) = self.door.entrance.arrived() {
+        while let Some(arrival) = self.incoming.entrance.arrived() {
             match arrival {
                 Arrival::Proven(token, link, hello) => self.judge(token, *link, hello),
                 Arrival::Stranger { address, reason } => self.stranger(address.to_string(), reason),
@@ -48,7 +48,7 @@ impl Control {
     /// its owner can help.
     pub(super) fn has_run_out(&mut self, cause: &std::io::Error) -> bool {
         let has_run_out = matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
-        if has_run_out && !std::mem::replace(&mut self.door.is_starved, true) {
+        if has_run_out && !std::mem::replace(&mut self.incoming.is_starved, true) {
             log::error!(
                 "{} no connection can be accepted or made: {cause}. What needs one with this process waits until it \
                  has closed files, or its limit (ulimit -n) is raised",
@@ -80,7 +80,7 @@ impl Control {
         let hello = Hello { agent: self.agent, purpose, encrypt: self.keys.encrypt };
         match Link::connect(address, &self.keys, hello) {
             Ok(link) => {
-                self.door.is_starved = false;
+                self.incoming.is_starved = false;
                 self.add(link, role)
             }
             Err(cause) => {
@@ -215,8 +215,8 @@ impl Control {
 
     /// Reported and logged once; further ones are only counted, so that a port scanner can't fill a disk.
     fn stranger(&mut self, address: String, reason: String) {
-        self.door.strangers += 1;
-        if self.door.strangers == 1 {
+        self.incoming.strangers += 1;
+        if self.incoming.strangers == 1 {
             log::warn!("{} turned away {address}: {reason} (further ones are only counted)", self.shared.prefix());
             self.handle(Some(HostInput::Event(Event::StrangerRefused { address, reason })));
         }
@@ -347,7 +347,7 @@ impl Control {
         for (token, reason) in late {
             self.end(token, reason);
         }
-        self.door.entrance.keep_time();
+        self.incoming.entrance.keep_time();
         self.accept();
     }
 }

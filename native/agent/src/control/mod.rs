@@ -103,7 +103,7 @@ struct MemberState {
 }
 
 /// Where other processes come in, or are sought.
-struct Door {
+struct Incoming {
     entrance: Entrance,
     /// Connections that were turned away.
     strangers: u64,
@@ -135,7 +135,7 @@ pub(crate) struct Control {
     executor: String,
     keys: Keys,
     began: Instant,
-    door: Door,
+    incoming: Incoming,
     tracker: TrackerLink,
     connections: HashMap<Token, Connection>,
     next_token: usize,
@@ -200,7 +200,7 @@ impl Control {
             executor: config.executor.clone(),
             keys,
             began: now,
-            door: Door { entrance, strangers: 0, is_starved: false },
+            incoming: Incoming { entrance, strangers: 0, is_starved: false },
             tracker: TrackerLink::to(config.tracker, config.join_file.clone(), now),
             connections: HashMap::new(),
             next_token: FIRST_LINK,
@@ -220,7 +220,7 @@ impl Control {
 
     /// Where peers reach this agent.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.door.entrance.address()
+        self.incoming.entrance.address()
     }
 
     fn now(&self) -> Millis {
@@ -257,7 +257,7 @@ impl Control {
                 WAKER => {}
                 LISTENER => self.accept(),
                 TRACKER => self.serve_tracker(),
-                token if self.door.entrance.is_of(token) => self.serve_entrance(token),
+                token if self.incoming.entrance.is_of(token) => self.serve_entrance(token),
                 token => self.serve_connection(token),
             }
         }
@@ -272,9 +272,9 @@ impl Control {
         let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
         let again = self.results.again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
         let room = (!self.results.paused.is_empty()).then_some(LOOK_FOR_ROOM);
-        let starved = self.door.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
+        let starved = self.incoming.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
-        [host, connect, link, again, room, starved, hurry, self.door.entrance.next_timeout()]
+        [host, connect, link, again, room, starved, hurry, self.incoming.entrance.next_timeout()]
             .into_iter()
             .flatten()
             .min()

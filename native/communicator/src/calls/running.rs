@@ -12,7 +12,7 @@ use crate::shared_exchange::SharedExchange;
 use crate::transport::Transport;
 use bytes::{Bytes, BytesMut};
 use rejoin_agent::logs::Logged;
-use rejoin_agent::{after, reservation};
+use rejoin_agent::{deadline_after, reservation};
 use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, CollectiveId, Next, Signature};
 use rejoin_protocol::error::{Code, Error};
@@ -76,7 +76,7 @@ impl Calls {
         self.usable()?;
         self.rank_profile.exchanging();
         let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
-        let deadline = after(began, self.at_most);
+        let deadline = deadline_after(began, self.at_most);
         let running = RunningCall { call, shape, reducer, input, signature, began, deadline, run: None };
         let result = self.try_run(running, key);
         self.rank_profile.computing();

@@ -14,6 +14,7 @@ import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
@@ -59,10 +60,10 @@ class WriterLockTest {
               throw new IllegalStateException(e);
             }
           };
-      Thread other = new Thread(takes);
-      other.start();
+      FutureTask<Void> other = new FutureTask<>(takes, null);
+      new Thread(other).start();
       takes.run();
-      other.join();
+      other.get();
       assertTrue(had.size() <= 1, "in round " + round + " both had it");
       had.forEach(WriterLock::close);
     }

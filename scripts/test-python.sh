@@ -10,7 +10,9 @@ cd "$(dirname "$0")/.."
 folder=${BUILT:-${CARGO_TARGET_DIR:-target}/debug}
 folder=$(realpath "$folder")
 export REJOIN_COMMAND=$folder/rejoin REJOIN_LIBRARY=$folder/deps/librejoin.so
-export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
+# What is compiled lies beside nobody's sources, but is kept: each of Spark's workers would compile them anew.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPATH=$PWD/python PYTHONPYCACHEPREFIX=$PWD/build/python/compiled
 for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
     # Without them the tests that need them fail, and say so.
@@ -21,7 +23,11 @@ for python in python3 /usr/bin/python3; do
       spark.test_examples*) more=torch ;;
     esac
     case ${1:-} in
-      spark.* | published.test_wheel*) PYTHONPATH='' scripts/python-spark.sh "$python" $more || true ;;
+      spark.* | published.test_wheel*)
+        PYTHONPATH='' scripts/python-spark.sh "$python" $more || true
+        # JVMs that live for a minute: what optimises costs them as much as their work.
+        export JAVA_TOOL_OPTIONS="${JAVA_TOOL_OPTIONS-} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        ;;
     esac
     PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
     if [ $# -gt 0 ]; then

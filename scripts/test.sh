@@ -34,14 +34,30 @@ step "native: units, state machines, simulator, links, bridge"
 # Some of them load the real XGBoost.
 gradle --no-daemon --quiet xgboostLibraries >"$reports/xgboost.log" 2>&1 || cat "$reports/xgboost.log"
 [ "$long" = long ] && export REJOIN_TIMES=${REJOIN_TIMES:-10}
+# tests but|only: those of all crates but what only computes, or of that alone.
+tests() {
+  local program="'$PWD/scripts/test-of.sh', '$1', 'rejoin-model', 'rejoin-sim', 'rejoin-sync', '--'"
+  cargo test "${native[@]}" --no-fail-fast --config "target.'cfg(all())'.runner = [$program]"
+}
 # Not the documentation's: no crate has any, and rustdoc would look for them in each. Without those cargo
 # has to be told to build the examples, which tests run.
+native=(--workspace --lib --bins --tests --locked)
 {
-  cargo build --workspace --bins --examples --locked &&
-    cargo test --workspace --lib --bins --tests --locked --no-fail-fast &&
+  cargo build --workspace --bins --examples --locked && cargo test "${native[@]}" --no-run
+} >"$reports/cargo.log" 2>&1 || failed=1
+# What waits for nothing has whatever time of the processors is left over until the end: the library that
+# gradle puts into the jars, and what only computes.
+{
+  renice -n 19 "$BASHPID" >/dev/null
+  scripts/cargo-portable.sh "$(uname -m)" -p rejoin-jni >"$reports/portable.log" 2>&1
+  tests only >"$reports/cargo-computed.log" 2>&1
+} &
+computing=$!
+{
+  tests but &&
     # More of ssh, Open MPI and Slurm.
     { [ "$long" != long ] || cargo test -p rejoin-cli --test other_launchers --locked -- --ignored; }
-} >"$reports/cargo.log" 2>&1 || failed=1
+} >>"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 
 step "python: the package and its examples, killed at moments of their life"
@@ -206,10 +222,14 @@ else
   suite flink120 kill flink.FlinkKillIT
 fi
 
+step "native: models and simulator, which have run beside all that"
+wait "$computing" || failed=1
+grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo-computed.log" | sort -u
+
 mapfile -t results < <(
   find "$reports" -mindepth 1 -maxdepth 1 -type d
   find jvm-core jvm-spark jvm-flink integration-tests -type d -name test-reports
 )
 python3 integration-tests/summary.py \
-  "$reports/cargo.log" "$reports"/py*.log "${fuzzed[@]}" "${results[@]}" || failed=1
+  "$reports"/cargo*.log "$reports"/py*.log "${fuzzed[@]}" "${results[@]}" || failed=1
 exit "$failed"

@@ -35,6 +35,7 @@ import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /**
  * The tab "Rejoin", in a real browser: of an application that trains, by its own web UI, and when
@@ -90,6 +91,7 @@ class SparkTabIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void fifty_ranks_have_a_row_each_in_picture_and_table() throws Exception {
     Map<String, String> settings = new LinkedHashMap<>(WEB_UI);
     settings.put("spark.master", "local[" + MANY + ",4]");

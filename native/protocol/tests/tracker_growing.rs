@@ -252,6 +252,41 @@ fn ranks_that_compute_for_longer_than_members_are_waited_for_are_not_missing() {
     let limit = growing(2, 2, 3).timing.members_millis;
     assert_eq!(failure(&desk.pass_alive(limit + 1000, &[1, 2, 3])), None);
     assert_eq!(takes_part(&mut desk, 0, 0).0, 0);
+    assert_eq!(failure(&desk.outputs), None);
+    // The others have waited for it; for their start they wait from now on.
+    assert_eq!(failure(&desk.pass_alive(limit - 1000, &[1, 2, 3])), None);
+}
+
+#[test]
+fn a_rank_that_dies_while_another_computes_for_long_is_waited_for_as_any_that_is_missing() {
+    let mut desk = joined_by(3, &[2]);
+    let outputs = finishes_before(&mut desk, 4);
+    assert!(resized(&outputs).is_some());
+    desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
+    takes_part(&mut desk, 1, 0);
+    let limit = growing(2, 2, 3).timing.members_millis;
+    // Rank 0 computes all the time.
+    assert_eq!(failure(&desk.pass_alive(limit + 1000, &[1, 2, 3])), None);
+    dies(&mut desk, 1, &[]);
+    assert_eq!(failure(&desk.outputs), None);
+    assert_eq!(failure(&desk.pass_alive(limit / 2, &[1, 3])), None);
+}
+
+#[test]
+fn a_task_that_dies_before_it_has_joined_the_new_world_is_missing_from_then_on() {
+    let mut desk = joined_by(3, &[2]);
+    let outputs = finishes_before(&mut desk, 4);
+    assert!(resized(&outputs).is_some());
+    desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
+    takes_part(&mut desk, 1, 0);
+    // Rank 0 computes, and its process dies as it does.
+    assert_eq!(resized(&desk.pass_alive(TIMEOUT - 1000, &[1, 2, 3])), None);
+    dies(&mut desk, 0, &[]);
+    let waits = desk.pass_alive(TIMEOUT - 1000, &[2, 3]);
+    assert_eq!((resized(&waits), failure(&waits)), (None, None), "it may come back");
+    let (_, reason) = resized(&desk.pass_alive(2000, &[2, 3])).expect("a smaller world");
+    assert!(reason.contains("no replacement of rank 0 came"), "{reason}");
+    assert!(reason.contains("its task is gone"), "{reason}");
 }
 
 #[test]

@@ -154,7 +154,10 @@ impl Tracker {
         slot.observed = Vec::new();
         slot.segment = None;
         (slot.may_repeat, slot.is_told, slot.is_unawaited, slot.left_by) = (false, false, false, None);
-        slot.waits_since = now;
+        // Those that are there already have waited for this one until now.
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == RankSlotState::Fresh) {
+            slot.waits_since = now;
+        }
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         let (index, attempt) = self.task_of(rank);
         self.event(Event::RankJoined { rank, incarnation, index, attempt, executor, vacant_millis });
@@ -416,14 +419,16 @@ impl Tracker {
             return;
         }
         let vacant = || unplanned().filter(|(_, slot)| slot.state == RankSlotState::Vacant);
+        // Its task is there, and computes.
         let is_told = |(rank, slot): &(usize, &RankSlot)| {
             now.since(slot.waits_since) < TOLD_TIMES * limit && self.is_told(Rank(*rank as u32))
         };
-        if vacant().next().is_some() && vacant().all(|one| is_told(&one)) {
-            // They are there, and so is nothing missing that the others wait for.
-            return;
-        }
-        if !unplanned().any(|one| is_late(one.1) && !is_told(&one)) && !all_have_gone() {
+        // Who is there waits for who isn't, and so it is the time of these that counts.
+        let is_due = match vacant().next() {
+            Some(_) => vacant().any(|one| is_late(one.1) && !is_told(&one)),
+            None => unplanned().any(|(_, slot)| is_late(slot)),
+        };
+        if !is_due && !all_have_gone() {
             return;
         }
         let mut texts = Vec::new();

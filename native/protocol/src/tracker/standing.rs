@@ -151,8 +151,10 @@ impl Tracker {
         let is_named = |task: &Task, standing: &StandingTask| {
             all.iter().any(|named| (named.task, named.attempt) == (*task, standing.attempt))
         };
-        let tasks = &mut self.standings.tasks;
-        tasks.retain(|task, standing| standing.agent != agent || is_named(task, standing));
+        let tasks = self.standings.tasks.iter();
+        let ended = tasks.filter(|(task, standing)| standing.agent == agent && !is_named(task, standing));
+        let ended: Vec<Task> = ended.map(|(task, _)| *task).collect();
+        ended.into_iter().for_each(|task| self.remove_standing(task));
         for standing in all {
             self.stand_by(agent, standing);
         }
@@ -162,7 +164,7 @@ impl Tracker {
         self.standings.later.retain(|(other, later)| (*other, later.task, later.attempt) != (agent, task, attempt));
         let its = self.standings.tasks.get(&task).filter(|known| (known.agent, known.attempt) == (agent, attempt));
         if its.is_some() {
-            self.standings.tasks.remove(&task);
+            self.remove_standing(task);
         }
     }
 
@@ -253,9 +255,15 @@ impl Tracker {
     /// A task is gone. If none comes in its place its rank isn't waited for.
     fn remove_standing(&mut self, task: Task) {
         let Some(standing) = self.standings.tasks.remove(&task) else { return };
+        let now = self.clock.now;
         if let Some(slot) = standing.given.and_then(|given| self.slot_mut(given.rank)) {
             slot.left_by = Some((task, standing.attempt));
             slot.is_unawaited |= standing.leaves;
+            if slot.is_told {
+                // Until now it was there, and had to join only.
+                (slot.is_told, slot.waits_since, slot.vacant_since) = (false, now, Some(now));
+                slot.last_seen = "its task is gone, which hadn't joined again after the world had changed".into();
+            }
         }
     }
 

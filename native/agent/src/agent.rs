@@ -216,6 +216,10 @@ impl Agent {
         enter: impl FnOnce(&mut dyn FnMut()) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Taken { checkpoint, world, model, own, mut local } = taken;
+        // The store forgets by what was entered: what can't be would stay in it.
+        if let Some(error) = self.shared.failure(member) {
+            return Err(error);
+        }
         let store = |checkpoint: Checkpoint, model| match &model {
             // A rank that needs a common model without bytes knows it by its name.
             Model::Made(bytes) if bytes.is_empty() && checkpoint.owner.is_none() => Ok(()),

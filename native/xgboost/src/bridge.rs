@@ -131,8 +131,7 @@ impl Bridge {
 
     /// Why this incarnation's calls end; `None` while it is in order.
     pub fn failure(&self, member: MemberId) -> Option<Error> {
-        let failures = self.shared.failures.lock();
-        failures.get(&member.rank).filter(|(failed, _)| *failed == member.incarnation).map(|(_, error)| error.clone())
+        self.shared.failures.lock().get(&member).cloned()
     }
 
     /// What its logs use, and may use; others may share it.

@@ -137,7 +137,14 @@ impl Control {
         })
     }
 
-    fn join(&mut self, rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer, wait: Waiting<Joined>) {
+    pub(super) fn join(
+        &mut self,
+        rank: Rank,
+        attempt: Attempt,
+        fingerprint: String,
+        offer: Offer,
+        wait: Waiting<Joined>,
+    ) {
         if let Some(older) = self.members.get_mut(&rank).and_then(|member| member.joining.take()) {
             older.answer(Err(Error::new(
                 Code::Fenced,
@@ -251,7 +258,7 @@ impl Control {
         member.result.as_ref()
     }
 
-    fn join_accepted(&mut self, id: MemberId, attempt: Attempt) {
+    pub(super) fn join_accepted(&mut self, id: MemberId, attempt: Attempt) {
         let MemberId { rank, incarnation } = id;
         if let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) {
             member.incarnation = Some(incarnation);
@@ -320,7 +327,7 @@ impl Control {
     }
 
     /// Ends the calls of a member; its slot is the tracker's business.
-    fn free_member(&mut self, id: MemberId, error: Error) {
+    pub(super) fn free_member(&mut self, id: MemberId, error: Error) {
         self.end_incarnation(id, error.clone());
         self.drop_member(id, error);
     }
@@ -337,7 +344,8 @@ impl Control {
             if let Some((_, wait)) = member.copying.take() {
                 wait.answer(Err(error.clone()));
             }
-            if let Some(wait) = member.joining.take() {
+            // A newer try may wait here for an incarnation of its own.
+            if let Some(wait) = member.joining.take_if(|_| member.join_accepted == Some(id.incarnation)) {
                 wait.answer(Err(error));
             }
         }

@@ -402,3 +402,35 @@ fn a_result_whose_rank_is_gone_is_sent_no_further() {
         });
     }
 }
+
+#[test]
+fn the_end_of_an_incarnation_is_no_answer_to_a_newer_join_of_its_rank() {
+    let mut control = control();
+    let attempt = |task| Attempt { stage: 0, task };
+    let join = |control: &mut Control, task| {
+        let wait = Waiting::new();
+        control.join(Rank(0), attempt(task), String::new(), Offer::default(), wait.clone());
+        let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(task) };
+        (member, wait)
+    };
+    let (first, _) = join(&mut control, 0);
+    control.join_accepted(first, attempt(0));
+    let (second, wait) = join(&mut control, 1);
+    control.report(first, Report::Left { failure: None });
+    assert!(wait.answered_within(Duration::ZERO).is_none(), "the newer one has just begun to wait");
+    control.join_accepted(second, attempt(1));
+    control.free_member(second, Error::new(Code::RolledBack, "all go back"));
+    let answer = wait.answered_within(Duration::ZERO).expect("it was freed itself");
+    assert_eq!(answer.map(drop).unwrap_err().code, Code::RolledBack);
+}
+
+#[test]
+fn why_a_rank_of_the_former_world_ended_is_known_after_another_one_has_its_number() {
+    let [former, next] = [0, 1].map(|nth| MemberId { rank: Rank(2), incarnation: Incarnation::nth(nth) });
+    for (code, stays) in [(Code::Resized, true), (Code::RolledBack, false)] {
+        let control = control();
+        control.shared.failed(former, Error::new(code, "of the former world"));
+        control.shared.forget_failures(next);
+        assert_eq!(control.shared.failure(former).map(|error| error.code), stays.then_some(code));
+    }
+}

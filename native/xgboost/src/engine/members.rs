@@ -4,6 +4,7 @@ use super::{Engine, PendingReset};
 use crate::bridged_rank::{BridgedRank, Training};
 use crate::catch_up::CatchUp;
 use crate::channel::{Channel, PeerLink, StartPoint};
+use crate::shared::forget_older;
 use crate::sources::Source;
 use mio::Interest;
 use rejoin_protocol::error::{Code, Error};
@@ -22,10 +23,7 @@ impl Engine {
         self.bridged_ranks.push(BridgedRank::new(rank, incarnation));
         self.shared.members.lock().push(member);
         self.shared.holds.lock().retain(|other, _| other.rank != rank || *other >= member);
-        let mut failures = self.shared.failures.lock();
-        if failures.get(&rank).is_some_and(|(old, _)| *old < incarnation) {
-            failures.remove(&rank);
-        }
+        forget_older(&mut self.shared.failures.lock(), member);
     }
 
     /// Drops all that is left of a rank's older incarnation.

@@ -41,9 +41,13 @@ impl Meeting {
     }
 }
 
+/// So much larger is what rank 1 has of its own where it has to be on its way for a while.
+const LARGE: u32 = 10_000;
+
 /// What only this rank has at a version: of another length at each rank.
-fn own_model(rank: u32, version: u32) -> Vec<u8> {
-    (0..1000 * (rank + 1)).map(|at| (at * 7 + rank * 31 + version * 131) as u8).collect()
+fn own_model(rank: u32, version: u32, times: u32) -> Vec<u8> {
+    let some: Vec<u8> = (0..1000 * (rank + 1)).map(|at| (at * 7 + rank * 31 + version * 131) as u8).collect();
+    some.repeat(if rank == 1 { times as usize } else { 1 })
 }
 
 fn copied(world: u32, own_copies: u32) -> Ranks {
@@ -59,7 +63,7 @@ fn process(ranks: &Ranks, rank: u32, task: u32, host: &str) -> Process {
 }
 
 /// To the version after the present one. In the one in which ranks die all meet first, unless this rank has done so.
-fn step(rank: &mut Communicator, has_met: bool) -> Result<(), Error> {
+fn step(rank: &mut Communicator, has_met: bool, times: u32) -> Result<(), Error> {
     let (next, world) = (rank.version().0 + 1, rank.world());
     if next == DEATH + 1 && !has_met {
         rank.barrier()?;
@@ -67,37 +71,44 @@ fn step(rank: &mut Communicator, has_met: bool) -> Result<(), Error> {
     let mut sum = [1u32];
     rank.allreduce(&mut sum, Reduction::Sum)?;
     assert_eq!(sum, [world]);
-    rank.checkpoint_with_own(&next.to_le_bytes(), &own_model(rank.rank().0, next)).map(drop)
+    rank.checkpoint_with_own(&next.to_le_bytes(), &own_model(rank.rank().0, next, times)).map(drop)
 }
 
 /// A rank that comes back has what it had in the version that it starts at.
-fn begins(rank: &mut Communicator) -> Result<(), Error> {
+fn begins(rank: &mut Communicator, times: u32) -> Result<(), Error> {
     let (version, model) = rank.load()?;
     assert_eq!(model.as_deref(), Some(&version.0.to_le_bytes()[..]));
-    assert_eq!(rank.load_own()?.as_deref(), Some(&own_model(rank.rank().0, version.0)[..]), "{rank:?}");
+    let expected = own_model(rank.rank().0, version.0, times);
+    assert!(rank.load_own()?.as_deref() == Some(&expected[..]), "{rank:?} has another own model");
     Ok(())
 }
 
 /// Ranks that take checkpoints with models of their own. The processes of some vanish, one right
 /// after the other in this order, and only then each of their ranks is started again, in a new one.
 /// (A rank that outlived a holder of its own model would have another copy made: so whose model is
-/// to be lost goes first.) They do so when all `is_ready`. How it ended for each rank.
+/// to be lost goes first.) They do so when all `is_ready`. One more may go when those that came back are about to
+/// fetch what they start from, and is started again, too. How it ended for each rank.
 fn outcomes_when(
     ranks: &Ranks,
     host: fn(u32) -> &'static str,
     dying: &[u32],
+    later: Option<u32>,
     is_ready: impl Fn() -> bool + Sync,
 ) -> Vec<Result<(), Error>> {
     let (there, gone) = (&Meeting::of(ranks.world as usize), &Meeting::of(dying.len()));
     let processes = &Mutex::new(BTreeMap::new());
-    let is_ready = &is_ready;
+    let (is_ready, late) = (&is_ready, &Mutex::new(None));
+    let times = if later.is_some() { LARGE } else { 1 };
     let live = |own: u32| -> Result<(), Error> {
         let mut at = process(ranks, own, 0, host(own));
         let mut rank = at.join(Rank(own), attempt(0), "", limits())?.expect("the job isn't over");
         rank.load()?;
-        (0..DEATH).try_for_each(|_| step(&mut rank, false))?;
+        (0..DEATH).try_for_each(|_| step(&mut rank, false, times))?;
         rank.barrier()?;
         processes.lock().insert(own, at.clone());
+        if later == Some(own) {
+            *late.lock() = Some(at.clone());
+        }
         there.wait();
         if dying.contains(&own) {
             if own == dying[0] {
@@ -113,17 +124,25 @@ fn outcomes_when(
             drop(rank);
             at = process(ranks, own, 1, host(own));
             rank = at.join(Rank(own), attempt(1), "", limits())?.expect("the job isn't over");
-            begins(&mut rank)?;
+            begins(&mut rank, times)?;
         }
         let mut has_met = !dying.contains(&own);
         // A rank that is sent back may be anywhere, and begins where the others do.
         loop {
-            let ended =
-                (rank.version().0..LAST).try_for_each(|_| step(&mut rank, has_met)).and_then(|()| rank.end(b"model"));
+            let ended = (rank.version().0..LAST)
+                .try_for_each(|_| step(&mut rank, has_met, times))
+                .and_then(|()| rank.end(b"model"));
             match ended {
                 Err(error) if error.code == Code::RolledBack => {
                     rank = rank.join_again()?.expect("the job isn't over");
-                    begins(&mut rank)?;
+                    begins(&mut rank, times)?;
+                    has_met = false;
+                }
+                Err(_) if later == Some(own) && late.lock().is_none() => {
+                    drop(rank);
+                    at = process(ranks, own, 1, host(own));
+                    rank = at.join(Rank(own), attempt(1), "", limits())?.expect("the job isn't over");
+                    begins(&mut rank, times)?;
                     has_met = false;
                 }
                 ended => return ended,
@@ -132,12 +151,20 @@ fn outcomes_when(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks.world).map(|own| scope.spawn(move || live(own))).collect();
+        if later.is_some() {
+            let back: Vec<Rank> = dying.iter().copied().map(Rank).collect();
+            ranks.event("they are to start again", |event| match event {
+                Event::PlanMade { newcomers, .. } => *newcomers == back,
+                _ => false,
+            });
+            late.lock().take().expect("its process is there").agent().end();
+        }
         threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
     })
 }
 
 fn outcomes(ranks: &Ranks, host: fn(u32) -> &'static str, dying: &[u32]) -> Vec<Result<(), Error>> {
-    outcomes_when(ranks, host, dying, || true)
+    outcomes_when(ranks, host, dying, None, || true)
 }
 
 fn one_host(_: u32) -> &'static str {
@@ -183,18 +210,37 @@ fn more_copies_than_there_are_others_are_as_many_as_there_are() {
     survive(&copied(3, 9), one_host, &[0, 1]);
 }
 
-#[test]
-fn survivors_that_are_sent_back_join_again_in_their_process_and_go_on_from_what_is_durable() {
+/// Four ranks with one copy of each one's own model and with durable checkpoints, and whether the second one is there.
+fn durable(ranks: &mut Ranks) -> (tempfile::TempDir, impl Fn() -> bool + Sync) {
     let folder = tempfile::tempdir().unwrap();
-    let mut ranks = copied(4, 1);
-    ranks.settings.durable = Some(Durable::at(folder.path().display().to_string(), 2));
+    let path = folder.path().to_path_buf();
+    ranks.settings = Settings { own_copies: 1, ..Settings::default() };
+    ranks.settings.durable = Some(Durable::at(path.display().to_string(), 2));
     // The common model, and each rank's own.
-    let is_durable = || {
-        let files = std::fs::read_dir(folder.path()).unwrap();
+    let is_durable = move || {
+        let files = std::fs::read_dir(&path).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.contains("-0000000002") && name.ends_with(".checkpoint")).count() == 5
     };
-    let outcomes = outcomes_when(&ranks, one_host, &[1, 2], is_durable);
+    (folder, is_durable)
+}
+
+#[test]
+fn survivors_that_are_sent_back_join_again_in_their_process_and_go_on_from_what_is_durable() {
+    let mut ranks = Ranks::new(4, 1);
+    let (_folder, is_durable) = durable(&mut ranks);
+    let outcomes = outcomes_when(&ranks, one_host, &[1, 2], None, is_durable);
+    assert_eq!(outcomes, [Ok(()), Ok(()), Ok(()), Ok(())]);
+    let seen = format!("{:?}", ranks.event("all went back", |event| matches!(event, Event::RolledBack { .. })));
+    assert!(seen.contains("version: Version(2)") && seen.contains("own model of rank 1"), "{seen}");
+}
+
+/// Rank 1 dies, and asks rank 2, the only one that has it, for its own model; that one dies, too, as it is on its way.
+#[test]
+fn a_rank_that_is_sent_back_while_it_waits_for_its_start_waits_on_and_starts_where_the_others_do() {
+    let mut ranks = Ranks::new(4, 1);
+    let (_folder, is_durable) = durable(&mut ranks);
+    let outcomes = outcomes_when(&ranks, one_host, &[1], Some(2), is_durable);
     assert_eq!(outcomes, [Ok(()), Ok(()), Ok(()), Ok(())]);
     let seen = format!("{:?}", ranks.event("all went back", |event| matches!(event, Event::RolledBack { .. })));
     assert!(seen.contains("version: Version(2)") && seen.contains("own model of rank 1"), "{seen}");

@@ -7,13 +7,9 @@ use std::process::Command;
 
 /// So many ranks that are not started again, of which at least `min` are to be left; each way in which bytes go.
 fn shrinks(world: u32, min: u32, rules: &[String], options: &[&str]) -> [Ran; 2] {
-    shrinks_after("300ms", world, min, rules, options)
-}
-
-fn shrinks_after(timeout: &str, world: u32, min: u32, rules: &[String], options: &[&str]) -> [Ran; 2] {
     [&[][..], &["--no-shared-memory"]].map(|way| {
         let (world, min, program) = (world.to_string(), min.to_string(), example("scenario"));
-        let mut all = vec!["-n", &world, "--min", &min, "--elastic-timeout", timeout];
+        let mut all = vec!["-n", &world, "--min", &min, "--elastic-timeout", "300ms"];
         all.extend(way.iter().chain(options));
         rules.iter().for_each(|rule| all.extend(["--kill", rule]));
         all.extend(["--", &program, "4", "10000", "again"]);
@@ -73,14 +69,9 @@ fn a_world_that_has_to_change_more_often_than_it_may_ends_with_why_and_one_that_
 
 #[test]
 fn two_ranks_that_are_gone_at_once_are_one_step() {
-    let alone = fixed(2);
-    // They die one after the other, and on a busy machine some time apart. It is the first call: at a later one, the
-    // other could wait for what the first one to die was to pass on.
-    for ran in shrinks_after("3s", 4, 2, &[at(1, 0, 0), at(2, 0, 0)], &[]) {
-        let ran = ran.ended(0);
-        assert_eq!(digest(&ran), alone);
-        assert!(!ran.out.contains("of 3 from version"), "{}", ran.out);
-    }
+    let ran = shrinks_killing(&[1, 2], &["4", "10000", "again"], &[]).ended(0);
+    assert_eq!(digest(&ran), fixed(2));
+    assert!(!ran.out.contains("of 3 from version"), "{}", ran.out);
 }
 
 #[test]

@@ -13,7 +13,11 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.functions;
 
 /**
  * A Spark application of its own that trains with {@link RejoinEstimator} and reports its rounds on
@@ -33,7 +37,16 @@ public final class FitDriver {
   /** The property that names a file which gets the job's secret when a fault has fired. */
   static final String SECRET = "rejoin.it.secret";
 
+  /** The property for rows in an order of theirs ({@link #sorted}). */
+  static final String SORTED = "rejoin.it.sorted";
+
   private FitDriver() {}
+
+  /** A shuffle that is a part of the data set itself. */
+  static Dataset<Row> sorted(Dataset<Row> rows) {
+    Column[] order = {functions.col("label"), functions.col("features").cast("string")};
+    return rows.orderBy(order);
+  }
 
   /**
    * Arguments: recipe, workers, rounds, and fault rules as {@link Faults#parse} reads them; further
@@ -60,6 +73,7 @@ public final class FitDriver {
               public void onTaskEnd(SparkListenerTaskEnd end) {
                 if (end.taskMetrics() != null) {
                   shuffled.addAndGet(end.taskMetrics().shuffleReadMetrics().totalBytesRead());
+                  shuffled.addAndGet(end.taskMetrics().shuffleWriteMetrics().bytesWritten());
                 }
               }
 
@@ -83,7 +97,9 @@ public final class FitDriver {
           new RejoinEstimator<>(recipe.estimator(spark, workers, rounds))
               .setFaultsForTests(Faults.parse(faults))
               .setEventListener(FitDriver::report);
-      report("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
+      Dataset<Row> rows = recipe.data(spark, workers);
+      rows = Boolean.getBoolean(SORTED) ? sorted(rows) : rows;
+      report("model " + Digest.of(estimator.fit(rows)));
     }
     // Ends the listeners, too: what they have counted is complete then.
     spark.stop();

@@ -1,5 +1,6 @@
 package io.rejoin.it;
 
+import static org.apache.spark.ml.functions.vector_to_array;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
@@ -37,6 +38,7 @@ import org.apache.spark.ml.tuning.ParamGridBuilder;
 import org.apache.spark.ml.tuning.TrainValidationSplit;
 import org.apache.spark.ml.tuning.TrainValidationSplitModel;
 import org.apache.spark.ml.util.MLWritable;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -143,7 +145,16 @@ class BreadthIT {
   @Test
   void an_evaluation_set_with_early_stopping_stops_where_the_stock_estimator_stops()
       throws Exception {
-    Dataset<Row> evaluation = rows().where("disea > 20");
+    sameWithEvaluation(rows().where("disea > 20"));
+  }
+
+  @Test
+  void an_evaluation_set_of_arrays_counts_beside_training_rows_of_vectors() throws Exception {
+    Column arrays = vector_to_array(functions.col("features"), "float32");
+    sameWithEvaluation(rows().where("disea > 20").withColumn("features", arrays));
+  }
+
+  private static void sameWithEvaluation(Dataset<Row> evaluation) throws Exception {
     sameAsStock(
         stock -> {
           stock.setNumRound(60);

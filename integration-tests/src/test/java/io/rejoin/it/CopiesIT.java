@@ -48,23 +48,35 @@ class CopiesIT {
 
   @Test
   void are_made_anew_when_an_executor_dies_so_that_another_one_may_die_after_it() throws Exception {
+    madeAnew(2);
+  }
+
+  /** At the death there is none that has no copy, and Spark tries it once. */
+  @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
+  void are_made_anew_when_an_executor_comes_where_all_others_have_one() throws Exception {
+    madeAnew(Sessions.Shape.SINGLE.executors());
+  }
+
+  private void madeAnew(int copies) throws Exception {
+    String replicas = Integer.toString(copies);
     SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
-    Undisturbed calm = undisturbed(spark, "2");
+    Undisturbed calm = undisturbed(spark, replicas);
     FileGate gate = gate("shut");
     gate.open(LATER);
     LongAccumulator computed = spark.sparkContext().longAccumulator();
-    RejoinRun run = run(spark, "2", gate, computed);
+    RejoinRun run = run(spark, replicas, gate, computed);
     AtomicReference<Object> seen = new AtomicReference<>();
     atTheGate(
         run,
         gate,
         seen,
         () -> {
-          InputCopies.awaited(spark, WORKERS, holders -> holders.size() == 2);
+          InputCopies.awaited(spark, WORKERS, holders -> holders.size() == copies);
           String victim = holderWithARank(spark);
           signal(spark, victim, "KILL");
           return InputCopies.awaited(
-              spark, WORKERS, holders -> holders.size() >= 2 && !holders.contains(victim));
+              spark, WORKERS, holders -> holders.size() >= copies && !holders.contains(victim));
         });
     train(run, calm, seen);
     assertEquals(calm.computed(), computed.value(), "rows that were computed");

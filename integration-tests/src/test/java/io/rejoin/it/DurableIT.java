@@ -50,6 +50,7 @@ class DurableIT {
     settings.put("spark.rejoin.checkpoint.rounds", "1");
     settings.put("spark.rejoin.durable", folder().toUri().toString());
     settings.put("spark.rejoin.durable.every", String.valueOf(EVERY));
+    settings.put(FitDriver.SORTED, "true");
     return settings;
   }
 
@@ -67,8 +68,7 @@ class DurableIT {
 
   /** What is trained without any of this. */
   private static String undisturbed() throws Exception {
-    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
-    RejoinRun calm = new RejoinRun(spark, RECIPE, WORKERS, ROUNDS);
+    RejoinRun calm = run(Sessions.of(Sessions.Shape.SINGLE));
     calm.setting("spark.rejoin.checkpoint.rounds", "1");
     String digest = Deadline.within(LIMIT, "undisturbed", Sessions.cluster(), calm::train).digest();
     Sessions.free();
@@ -138,8 +138,14 @@ class DurableIT {
   }
 
   /** This process is another application, in local mode; what it trains is the same. */
+  /** On rows whose order is a shuffle of the data set's own. */
+  private static RejoinRun run(SparkSession spark) {
+    return new RejoinRun(spark, RECIPE, WORKERS, ROUNDS)
+        .data(FitDriver.sorted(RECIPE.data(spark, WORKERS)));
+  }
+
   private void assertAnotherApplicationIsRefused(String first) {
-    RejoinRun second = new RejoinRun(Sessions.of(Sessions.Shape.LOCAL), RECIPE, WORKERS, ROUNDS);
+    RejoinRun second = run(Sessions.of(Sessions.Shape.LOCAL));
     settings()
         .forEach(
             (key, value) -> {

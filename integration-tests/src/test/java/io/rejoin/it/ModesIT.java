@@ -161,6 +161,7 @@ class ModesIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void with_dynamic_allocation_the_fit_asks_for_executors_and_waits_for_them() throws Exception {
     String expected = calm(spark(), Recipe.BINARY.data(spark(), WORKERS));
     SparkSession spark =

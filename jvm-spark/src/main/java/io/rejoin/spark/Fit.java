@@ -14,14 +14,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
-import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
 import org.apache.spark.SparkContext;
 import org.apache.spark.ml.Estimator;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.Dataset;
-import scala.Tuple2;
 
 /** One training of a fit, from the check of its parameters to the stock model. */
 final class Fit<M extends Model<M>> {
@@ -98,18 +96,16 @@ final class Fit<M extends Model<M>> {
       Surroundings surroundings,
       GangAdmission.AdmittedGang admitted,
       Dataset<?> validated) {
-    Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(validated);
-    Dataset<?> evaluationSet = stock.preprocessedEvaluation();
     List<Dataset<?>> datasets = new ArrayList<>();
-    datasets.add(prepared._1());
-    if (evaluationSet != null) {
-      datasets.add(evaluationSet);
+    datasets.add(validated);
+    Dataset<?> evaluation = stock.evaluationSet();
+    if (evaluation != null) {
+      datasets.add(evaluation);
     }
-    MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
     Optional<DurableJob> durable = durable(settings, version, runtime, datasets);
     return DurableJob.during(
         durable,
-        () -> train(settings, version, runtime, surroundings, admitted, datasets, format, durable));
+        () -> train(settings, version, runtime, surroundings, admitted, datasets, durable));
   }
 
   private Optional<DurableJob> durable(
@@ -141,7 +137,6 @@ final class Fit<M extends Model<M>> {
       Surroundings surroundings,
       GangAdmission.AdmittedGang admitted,
       List<Dataset<?>> datasets,
-      MatrixPages format,
       Optional<DurableJob> durable) {
     List<PreparedInput> inputs = new ArrayList<>();
     try {
@@ -150,20 +145,17 @@ final class Fit<M extends Model<M>> {
       int workers = runtime.numWorkers();
       int most = admitted.bounds().max();
       boolean isElastic = admitted.bounds().isElastic();
-      PreparedInput rows = preparation.prepare("training", () -> datasets.get(0), workers, format);
-      inputs.add(rows);
-      check("training", rows, most);
-      if (datasets.size() > 1) {
-        PreparedInput evaluation =
-            preparation.prepare("evaluation", () -> datasets.get(1), workers, format);
-        inputs.add(evaluation);
-        check("evaluation", evaluation, most);
+      for (Dataset<?> each : datasets) {
+        String what = inputs.isEmpty() ? "training" : "evaluation";
+        PreparedInput input = preparation.prepare(what, () -> stock.prepare(each), workers);
+        inputs.add(input);
+        check(what, input, most);
       }
       CheckpointRhythm rhythm =
           CheckpointRhythm.of(
                   version,
                   (int) settings.number(XgboostSettings.CHECKPOINT_ROUNDS),
-                  rows.largestPartitionBytes())
+                  inputs.get(0).largestPartitionBytes())
               .withLogs(
                   settings.number(CommonSettings.LOG_MEMORY),
                   surroundings.mostRanksOfAnExecutor(most));

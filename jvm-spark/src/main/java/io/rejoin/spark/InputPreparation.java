@@ -58,25 +58,29 @@ final class InputPreparation {
    * @param what training or evaluation, for messages
    * @param prepared what is trained on; not asked for where a durable training has its pages
    * @param workers the number of partitions that it must have
-   * @param format how its rows become pages
    * @throws RejoinException BAD_ARGUMENT for an input that can't be used; IO when the copies can't
    *     be made
    */
-  PreparedInput prepare(
-      String what, Supplier<? extends Dataset<?>> prepared, int workers, PageFormat format) {
+  PreparedInput prepare(String what, Supplier<PagedRows> prepared, int workers) {
     if (durable.isPresent()) {
       return durable
           .get()
-          .input(what, () -> pages(what, rows(what, prepared.get(), workers), format));
+          .input(
+              what,
+              () -> {
+                PagedRows paged = prepared.get();
+                return pages(what, rows(what, paged.rows, workers), paged.format);
+              });
     }
-    RDD<InternalRow> rows = rows(what, prepared.get(), workers);
+    PagedRows paged = prepared.get();
+    RDD<InternalRow> rows = rows(what, paged.rows, workers);
     switch (settings.text(SparkSettings.INPUT)) {
       case "replicate":
-        return replicate(what, rows, format);
+        return replicate(what, rows, paged.format);
       case "checkpoint":
-        return checkpoint(pages(what, rows, format));
+        return checkpoint(pages(what, rows, paged.format));
       default:
-        return reread(what, pages(what, rows, format));
+        return reread(what, pages(what, rows, paged.format));
     }
   }
 

@@ -1,7 +1,11 @@
 package io.rejoin.spark;
 
 import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
@@ -14,13 +18,33 @@ import scala.Option;
 
 /**
  * Makes the further copies of pages, on a thread of the executor that has stored them, so that no
- * rank waits for them. It is what Spark does by itself after a death
- * (spark.storage.replication.proactive).
+ * rank waits for them, and sees to it that they stay as many for as long as the pages are here.
+ * Spark makes copies anew after a death by itself (spark.storage.replication.proactive), but tries
+ * it once: where no other executor is there at that moment, nobody would make them when one comes.
  */
 final class PageCopies {
   private static final Logger LOG = LoggerFactory.getLogger(PageCopies.class);
-  private static final int TRIES = 5;
-  private static final ScheduledThreadPoolExecutor THREAD = thread();
+
+  /** From new pages to the first look, so that one look is for many of them. */
+  private static final long BEGIN_MILLIS = 100;
+
+  /** While copies are missing: Spark learns meanwhile which executors have come and gone. */
+  private static final long SOON_MILLIS = 1_000;
+
+  private static final long SELDOM_MILLIS = 5_000;
+  private static final long LATE_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final PageCopies OF_PROCESS = new PageCopies();
+
+  private final ScheduledThreadPoolExecutor thread = thread();
+
+  // The rest is the thread's.
+
+  /** On how many executors each of these pages is to be. */
+  private final Map<RDDBlockId, Integer> wanted = new LinkedHashMap<>();
+
+  private Future<?> next;
+  private long missingSince;
+  private boolean saidLate;
 
   private PageCopies() {}
 
@@ -35,52 +59,86 @@ final class PageCopies {
             });
     one.setKeepAliveTime(1, TimeUnit.SECONDS);
     one.allowCoreThreadTimeOut(true);
+    one.setRemoveOnCancelPolicy(true);
     return one;
   }
 
   /** Begins to have so many copies of each of these blocks, which are here; returns at once. */
   static void begin(List<RDDBlockId> blocks, int copies) {
     if (copies > 1) {
-      THREAD.execute(() -> copy(blocks, copies, 1));
+      OF_PROCESS.thread.execute(() -> OF_PROCESS.want(blocks, copies));
     }
   }
 
-  private static void copy(List<RDDBlockId> blocks, int copies, int attempt) {
+  private void want(List<RDDBlockId> blocks, int copies) {
+    blocks.forEach(block -> wanted.put(block, copies));
+    lookIn(BEGIN_MILLIS);
+  }
+
+  private void lookIn(long millis) {
+    if (next != null) {
+      next.cancel(false);
+    }
+    next = thread.schedule(this::look, millis, TimeUnit.MILLISECONDS);
+  }
+
+  private void look() {
+    List<RDDBlockId> missing;
+    try {
+      missing = makeCopies();
+    } catch (Exception failed) {
+      // Spark throws checked ones, too. Without a driver that answers there is nothing to copy for.
+      LOG.debug("the copies of {} pages aren't followed any more", wanted.size(), failed);
+      wanted.clear();
+      return;
+    }
+    if (missing.isEmpty()) {
+      missingSince = System.nanoTime();
+      saidLate = false;
+    } else if (!saidLate && System.nanoTime() - missingSince > LATE_NANOS) {
+      saidLate = true;
+      LOG.warn(
+          "{} of {} pages have had fewer copies than the {} that they should have for {} s; {} is"
+              + " the first of them; it is tried again until there is another executor for them",
+          missing.size(),
+          wanted.size(),
+          wanted.get(missing.get(0)),
+          TimeUnit.NANOSECONDS.toSeconds(LATE_NANOS),
+          missing.get(0));
+    }
+    if (!wanted.isEmpty()) {
+      lookIn(missing.isEmpty() || saidLate ? SELDOM_MILLIS : SOON_MILLIS);
+    }
+  }
+
+  /** Those of which a copy could not be made; forgets those that aren't here any more. */
+  private List<RDDBlockId> makeCopies() {
+    if (wanted.isEmpty()) {
+      return new ArrayList<>();
+    }
+    BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
     List<RDDBlockId> missing = new ArrayList<>();
+    List<RDDBlockId> blocks = new ArrayList<>(wanted.keySet());
+    Iterator<List<BlockManagerId>> places = PageStore.locations(blocks).iterator();
     for (RDDBlockId block : blocks) {
-      if (!isCopied(block, copies)) {
+      List<BlockManagerId> others = places.next();
+      int copies = wanted.get(block);
+      if (!others.remove(here)) {
+        // It has been freed, or one who has it copies it.
+        wanted.remove(block);
+      } else if (others.size() + 1 < copies && !isCopied(block, others, copies)) {
         missing.add(block);
       }
     }
-    if (missing.isEmpty()) {
-      return;
-    }
-    if (attempt == TRIES) {
-      LOG.warn(
-          "{} of {} pages have fewer copies than the {} that they should have, after {} tries; {}"
-              + " is the first of them",
-          missing.size(),
-          blocks.size(),
-          copies,
-          TRIES,
-          missing.get(0));
-      return;
-    }
-    // Spark learns meanwhile which executors have come and gone.
-    THREAD.schedule(() -> copy(missing, copies, attempt + 1), attempt, TimeUnit.SECONDS);
+    return missing;
   }
 
-  private static boolean isCopied(RDDBlockId block, int copies) {
+  private static boolean isCopied(RDDBlockId block, List<BlockManagerId> others, int copies) {
     try {
       BlockManager here = SparkEnv.get().blockManager();
-      List<BlockManagerId> others = new ArrayList<>(PageStore.locations(block));
-      boolean isHere = others.remove(here.blockManagerId());
-      // Where it isn't, it has been freed, and one who has it copies it.
-      return !isHere
-          || others.size() + 1 >= copies
-          || here.replicateBlock(block, ScalaCollections.set(others), copies, Option.apply(null));
+      return here.replicateBlock(block, ScalaCollections.set(others), copies, Option.apply(null));
     } catch (Exception failed) {
-      // Spark throws checked ones, too, which would end the copying of all others without a word.
+      // It would end the copying of all others without a word.
       LOG.debug("block {} can't be copied", block, failed);
       return false;
     }

@@ -2,11 +2,13 @@ package io.rejoin.spark;
 
 import io.rejoin.RowFingerprint;
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -108,7 +110,11 @@ final class PageStore implements Serializable {
   byte[] read(int partition, int number, RowFingerprint expected, TaskContext context) {
     RDDBlockId block = block(partition, number);
     byte[] page = read(block, context);
-    if (page == null || isPage(page, expected)) {
+    if (page == null) {
+      return page;
+    }
+    if (isPage(page, expected)) {
+      keep(block, page, context);
       return page;
     }
     LOG.warn("a copy of page {} of partition {} is damaged", number, partition);
@@ -116,6 +122,25 @@ final class PageStore implements Serializable {
       blockManager().removeBlock(block, true);
     }
     return otherCopy(block, expected);
+  }
+
+  /**
+   * Of a rank that comes back: who has made the page, and has seen to its copies, may be gone.
+   * Where one is missing it is here now, and this executor sees to them.
+   */
+  private void keep(RDDBlockId block, byte[] page, TaskContext context) {
+    if (copies == 1 || context.attemptNumber() == 0 && context.stageAttemptNumber() == 0) {
+      return;
+    }
+    List<BlockManagerId> holders = locations(block);
+    boolean isHere = holders.contains(blockManager().blockManagerId());
+    if (!isHere && holders.size() < copies) {
+      put(block, page);
+      isHere = true;
+    }
+    if (isHere) {
+      PageCopies.begin(Collections.singletonList(block), copies);
+    }
   }
 
   /** Asks each other executor that has the page for it; null if none has it as it has to be. */
@@ -205,16 +230,11 @@ final class PageStore implements Serializable {
     }
   }
 
-  /** On how many distinct executors the page with the fewest copies is. */
+  /** On how many executors the page with the fewest copies is. */
   int fewestCopies(List<PartitionPages> all) {
-    RDDBlockId[] blocks =
-        all.stream().flatMap(each -> blocks(each).stream()).toArray(RDDBlockId[]::new);
-    return ScalaCollections.rest(
-            blockManager().master().getLocations((BlockId[]) blocks).iterator())
-        .stream()
-        .mapToInt(copies -> executors(ScalaCollections.rest(copies.iterator())).size())
-        .min()
-        .orElse(Integer.MAX_VALUE);
+    List<RDDBlockId> blocks =
+        all.stream().flatMap(each -> blocks(each).stream()).collect(Collectors.toList());
+    return locations(blocks).stream().mapToInt(List::size).min().orElse(Integer.MAX_VALUE);
   }
 
   /** The executors that have a partition's first page. */
@@ -222,12 +242,28 @@ final class PageStore implements Serializable {
     return locations(block(partition, 0));
   }
 
-  private static Set<String> executors(List<BlockManagerId> holders) {
-    return holders.stream().map(BlockManagerId::executorId).collect(Collectors.toSet());
+  private static List<BlockManagerId> locations(RDDBlockId block) {
+    return locations(Collections.singletonList(block)).get(0);
   }
 
-  static List<BlockManagerId> locations(BlockId block) {
-    return ScalaCollections.rest(blockManager().master().getLocations(block).iterator());
+  /**
+   * The executors that have each of these, each once: where an executor's shuffle service reads its
+   * blocks for it (spark.shuffle.service.fetch.rdd.enabled), Spark knows that as another place.
+   */
+  static List<List<BlockManagerId>> locations(List<RDDBlockId> blocks) {
+    BlockId[] ids = blocks.toArray(new RDDBlockId[0]);
+    List<List<BlockManagerId>> all = new ArrayList<>();
+    for (scala.collection.Seq<BlockManagerId> places :
+        ScalaCollections.rest(blockManager().master().getLocations(ids).iterator())) {
+      Map<String, BlockManagerId> byExecutor = new LinkedHashMap<>();
+      BlockManagerId here = blockManager().blockManagerId();
+      for (BlockManagerId place : ScalaCollections.rest(places.iterator())) {
+        byExecutor.merge(
+            place.executorId(), place, (one, other) -> other.equals(here) ? other : one);
+      }
+      all.add(new ArrayList<>(byExecutor.values()));
+    }
+    return all;
   }
 
   private static BlockManager blockManager() {
@@ -248,7 +284,18 @@ final class PageStore implements Serializable {
 
   /** Null if it is nowhere, and an empty one if it can't be read. */
   private static byte[] read(RDDBlockId block, TaskContext context) {
-    Option<BlockResult> found = blockManager().get(block, TAG);
+    Option<BlockResult> found;
+    try {
+      found = blockManager().get(block, TAG);
+    } catch (Exception unreadable) {
+      // A file that is gone, say. Spark throws checked exceptions, too, which Scala declares
+      // nowhere.
+      if (context.isInterrupted() || Thread.currentThread().isInterrupted()) {
+        throw new IllegalStateException("interrupted at " + block, unreadable);
+      }
+      LOG.debug("block {} can't be read", block, unreadable);
+      return new byte[0];
+    }
     if (found.isEmpty()) {
       return null;
     }

@@ -133,7 +133,7 @@ public final class PythonGang {
     try (GangAdmission.AdmittedGang admittedGang =
             GangAdmission.of(context).admit(context, bounds, settings);
         PreparedInput input =
-            preparation.prepare("training", () -> divided, workers, new SparkRowPages(schema))) {
+            preparation.prepare("training", () -> PagedRows.ofAnyKind(divided), workers)) {
       return run(
           admittedGang,
           arrowBatches(preparation.frame(input, schema)),

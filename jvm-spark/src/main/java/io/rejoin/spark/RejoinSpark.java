@@ -106,9 +106,8 @@ public final class RejoinSpark {
                 try (PreparedInput input =
                     preparation.prepare(
                         "training",
-                        () -> divided(dataset, workers),
-                        workers,
-                        new SparkRowPages(schema))) {
+                        () -> PagedRows.ofAnyKind(divided(dataset, workers)),
+                        workers)) {
                   List<PreparedInput> inputs = Collections.singletonList(input);
                   DurableFolder folder = DurableJob.checkpoints(durable, inputs);
                   return new GangJob(

@@ -107,15 +107,20 @@ final class StockEstimator {
     return PluginUtils$.MODULE$.isPluginEnabled(dataset) || runtime(true).runOnGpu();
   }
 
-  /** Columns selected, rows divided among the workers. */
-  Tuple2<Dataset<?>, ColumnIndices> preprocess(Dataset<?> dataset) {
-    return estimator.preprocess(dataset);
+  /**
+   * Columns selected, rows divided among the workers. Spark may compute a part of the data set for
+   * it: the estimator asks how many partitions there are.
+   */
+  PagedRows prepare(Dataset<?> dataset) {
+    Tuple2<Dataset<?>, ColumnIndices> prepared = estimator.preprocess(dataset);
+    // An evaluation set's columns may be of other types than the training set's.
+    return new PagedRows(prepared._1(), pages(prepared._1().schema(), prepared._2()));
   }
 
-  /** The evaluation set, divided in the same way; null if there is none. */
-  Dataset<?> preprocessedEvaluation() {
+  /** As it was set; null if there is none. */
+  Dataset<?> evaluationSet() {
     Option<Dataset<?>> evaluation = estimator.getEvalDataset();
-    return evaluation.isDefined() ? (Dataset<?>) estimator.preprocess(evaluation.get())._1() : null;
+    return evaluation.isDefined() ? evaluation.get() : null;
   }
 
   /** Whether rows are ranked within query groups. */
@@ -166,8 +171,7 @@ final class StockEstimator {
     return terms;
   }
 
-  /** How prepared rows become pages. */
-  MatrixPages pages(StructType schema, ColumnIndices indices) {
+  private MatrixPages pages(StructType schema, ColumnIndices indices) {
     int features = (Integer) indices.featureId().get();
     boolean areVectors = schema.apply(features).dataType() instanceof VectorUDT;
     MatrixColumns columns =

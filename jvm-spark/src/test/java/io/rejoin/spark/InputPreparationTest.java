@@ -17,7 +17,6 @@ import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
-import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
@@ -32,7 +31,6 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-import scala.Tuple2;
 
 class InputPreparationTest {
   private static SparkSession session;
@@ -64,14 +62,12 @@ class InputPreparationTest {
   }
 
   private static PreparedInput prepare(String mode, Dataset<?> rows, StockEstimator stock) {
-    Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(rows);
-    MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
-    return with(mode).prepare("training", () -> prepared._1(), 3, format);
+    return with(mode).prepare("training", () -> stock.prepare(rows), 3);
   }
 
   /** Stored as rows of Spark's. */
   private static PreparedInput opaque(String mode, Dataset<Row> rows) {
-    return with(mode).prepare("training", () -> rows, 3, new SparkRowPages(rows.schema()));
+    return with(mode).prepare("training", () -> PagedRows.ofAnyKind(rows), 3);
   }
 
   private static List<List<Row>> read(PreparedInput input, Dataset<Row> like) {

@@ -81,8 +81,7 @@ class PageStoreTest {
   }
 
   private static PreparedInput prepare(Dataset<Row> rows) {
-    return preparation()
-        .prepare("training", () -> rows, PARTITIONS, new SparkRowPages(rows.schema()));
+    return preparation().prepare("training", () -> PagedRows.ofAnyKind(rows), PARTITIONS);
   }
 
   private static List<Row> read(PreparedInput input) {

@@ -119,20 +119,28 @@ def _file_in(folder: Optional[str]) -> Any:
 class Rows:
     """A rank's rows; each iteration gives them from the first one on, as ``pyarrow.RecordBatch``."""
 
-    def __init__(self, schema: Any, batches: Iterable[bytes], folder: Optional[str]) -> None:
-        """Takes all batches into a file without a name, in this folder: a rank that is sent back
-        reads them again, and meanwhile they take no memory beside what is made of them. Without a
-        folder the file is in memory: where Spark encrypts its files, nothing of them is on a disk."""
+    def __init__(self, schema: Any, records: Iterable[bytes], folder: Optional[str]) -> None:
+        """Takes all batches, behind which there is an empty record, into a file without a name, in
+        this folder: a rank that is sent back reads them again, and meanwhile they take no memory
+        beside what is made of them. Without a folder the file is in memory: where Spark encrypts its
+        files, nothing of them is on a disk.
+
+        Raises ``IO`` where the empty record is missing. Where Spark fails to read a row, its stream to
+        the worker has the same end as after the last one."""
         self.schema = schema
         self._places: List[Tuple[int, int]] = []
         with _stored_in(folder):
             self._file: Any = _file_in(folder)
         at = 0
-        for batch in batches:
+        for batch in records:
+            if len(batch) == 0:
+                return
             with _stored_in(folder):
                 _write(self._file.fileno(), batch)
             self._places.append((at, len(batch)))
             at += len(batch)
+        text = f"the rank's rows ended after {len(self._places)} batches, before their end"
+        raise RejoinError(Code.IO, f"{text}; the task's own error says why")
 
     def __iter__(self) -> Iterator[Any]:
         import pyarrow

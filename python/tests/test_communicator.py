@@ -13,6 +13,7 @@ import unittest
 
 import rejoin
 from launching import ROOT, Launched
+from rejoin._errors import Code, RejoinError
 from rejoin._memory import copied
 from rejoin._spark_rank import Rows, Shown
 
@@ -39,11 +40,18 @@ class Stored(unittest.TestCase):
     def test_a_rank_s_rows_in_spark_are_in_a_file_without_a_name_or_in_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             for where, expected in ((folder, folder), (None, "/memfd:")):
-                rows = Rows(None, [b"one", b"two"], where)
+                rows = Rows(None, [b"one", b"two", b""], where)
                 self.assertEqual(os.pread(rows._file.fileno(), 9, 0), b"onetwo")
                 self.assertTrue(os.readlink(f"/proc/self/fd/{rows._file.fileno()}").startswith(expected))
                 self.assertEqual(os.listdir(folder), [])
                 rows._file.close()
+
+    def test_rows_of_a_rank_in_spark_that_end_too_early_are_refused(self):
+        for records in ([], [b"one"], [b"one", b"two"]):
+            with self.assertRaises(RejoinError) as refused:
+                Rows(None, records, None)
+            self.assertEqual(refused.exception.code, Code.IO)
+            self.assertIn(f"ended after {len(records)} batches", refused.exception.text)
 
 
 class Printed(unittest.TestCase):

@@ -178,6 +178,38 @@ class OnACluster(unittest.TestCase):
             self.assertEqual(len(list(signs.glob("0-began-*"))), 2)
         self.assertEqual(results, [(0, 300)] * WORLD)
 
+    def test_a_rank_whose_rows_end_with_an_error_is_tried_again_and_has_them_all(self):
+        from pyspark.sql import functions as sql
+
+        each = 5000
+        with tempfile.TemporaryDirectory() as folder, set_for_now(self.spark, input="reread"):
+            signs = pathlib.Path(folder)
+
+            @sql.udf("string")
+            def text(number):
+                # In the second reading, which is the rank's, megabytes after the first row of its partition.
+                if number == each + 4000 and (signs / "read").exists() and not (signs / "failed").exists():
+                    (signs / "failed").touch()
+                    raise ValueError("this row can't be read now")
+                if number == each + 4001:
+                    (signs / "read").touch()
+                return f"{number:01000}"
+
+            rows = self.spark.range(0, each * WORLD, 1, WORLD).select(text("id").alias("x"))
+
+            def count(ranks, rows):
+                ranks.load()
+                return sum(batch.num_rows for batch in rows)
+
+            # More than one batch, so that some have come when the error does.
+            self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+            try:
+                counts = self.rejoin.spark.run(count, num_proc=WORLD, data=rows)
+            finally:
+                self.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+            self.assertTrue((signs / "failed").exists())
+        self.assertEqual(counts, [each] * WORLD)
+
     def test_texts_arrive_whole_however_wide_arrow_s_offsets_are(self):
         self.spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
         try:

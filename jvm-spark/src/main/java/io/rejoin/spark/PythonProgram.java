@@ -12,8 +12,8 @@ import org.apache.spark.SparkEnv;
 
 /**
  * A rank that trains in the task's Python worker: it gets what it joins with (the launch record,
- * with the settings of XGBoost, which not all programs need), then its rows. The worker has an
- * agent of its own, and does what {@link io.rejoin.RankLoop} does.
+ * with the settings of XGBoost, which not all programs need), then its rows, then an empty record.
+ * The worker has an agent of its own, and does what {@link io.rejoin.RankLoop} does.
  *
  * <p>In a gang with spares the task asks for a rank here, because the rank's rows have to be read
  * here; its worker starts when it has one, asks again by the same number, and has the rank from
@@ -59,15 +59,18 @@ final class PythonProgram implements GangProgram<byte[]> {
     byte[] launch = gang.launchRecord(task, task.own(gang), more);
     Iterator<byte[]> rows = inputs.of(rank).iterator();
     Iterator<byte[]> first = Collections.singletonList(launch).iterator();
+    // To the worker rows that can't be read look like the end of all rows, which is marked
+    // therefore.
+    Iterator<byte[]> last = Collections.singletonList(new byte[0]).iterator();
     return new Iterator<byte[]>() {
       @Override
       public boolean hasNext() {
-        return first.hasNext() || rows.hasNext();
+        return first.hasNext() || rows.hasNext() || last.hasNext();
       }
 
       @Override
       public byte[] next() {
-        return first.hasNext() ? first.next() : rows.next();
+        return first.hasNext() ? first.next() : rows.hasNext() ? rows.next() : last.next();
       }
     };
   }

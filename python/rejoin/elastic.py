@@ -91,7 +91,7 @@ class State:
 
     def _put(self, encoded: bytes) -> None:
         values: Dict[str, Any] = pickle.loads(encoded)
-        if not set(values) <= set(self._names):
+        if set(values) != set(self._names):
             seen = f"the job's state has the values {sorted(values)}, and this rank's {sorted(self._names)}"
             text = f"{seen}; keep the same values at all ranks and in each run of a job"
             self.ranks.abandon(Code.INCOMPATIBLE, text)

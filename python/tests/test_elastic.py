@@ -223,6 +223,18 @@ class Elastic(Launched):
         self.assertIn("INCOMPATIBLE", err)
         self.assertIn("['of_0'], and this rank's ['of_1']", err)
 
+    def test_a_commit_that_lacks_a_value_of_the_state_is_refused_by_both_lists(self):
+        program = """
+            import pickle, types
+            from rejoin import elastic
+            state = elastic.State(model=1, head=2)
+            state.ranks = types.SimpleNamespace(abandon=lambda code, text: print("abandons", code.name))
+            state._put(pickle.dumps({"model": 3}))
+            """
+        out, err = self.run_ranks(1, program, status=3)
+        self.assertIn("abandons INCOMPATIBLE", out)
+        self.assertIn("['model'], and this rank's ['head', 'model']", err)
+
     def test_batches_since_the_last_commit_are_dealt_out_again_in_a_smaller_world(self):
         # In the middle of the third version: two batches of it are done when its third one fails.
         kill = ["--min", "2", "--elastic-timeout", "300ms", "--kill", "rank=1,version=2,seqno=2"]

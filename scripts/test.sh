@@ -144,12 +144,12 @@ if [ "$long" = long ]; then
   scripts/test-python.sh spark.test_examples >"$reports/pysparkexamples.log" 2>&1 || failed=1
   # With the PyTorch that these have fetched.
   scripts/test-python.sh test_torch test_elastic >"$reports/pytorch.log" 2>&1 || failed=1
-  PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel spark.test_run.OnACluster \
-    >"$reports/pysparkreuse.log" 2>&1 || failed=1
+  PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel \
+    spark.test_estimator.AtOtherMoments spark.test_run.OnACluster >"$reports/pysparkreuse.log" 2>&1 || failed=1
   SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run spark.test_secret \
     spark.test_progress spark.test_standalone >"$reports/pyspark41.log" 2>&1 || failed=1
   SPARK_SET=spark41 PYTHON_WORKER_REUSE=false scripts/test-python.sh spark.test_estimator.TheSameModel \
-    spark.test_run.OnACluster >"$reports/pysparkreuse41.log" 2>&1 || failed=1
+    spark.test_estimator.AtOtherMoments spark.test_run.OnACluster >"$reports/pysparkreuse41.log" 2>&1 || failed=1
   for set in spark35 spark41; do
     SPARK_SET=$set scripts/test-python.sh spark.test_faults >"$reports/pyfaults-$set.log" 2>&1 || failed=1
   done

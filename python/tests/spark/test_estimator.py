@@ -91,6 +91,13 @@ class TheSameModelOf(OnACluster):
         ranks = [fact["RankLost"]["rank"] for fact in facts if "RankLost" in fact]
         self.assertEqual(sorted(ranks), sorted(lost), facts)
 
+    @contextlib.contextmanager
+    def a_spare_takes(self, *lost):
+        with set_for_now(self.spark, spares=1), self.losing(*lost) as folder:
+            yield folder
+            events = "".join(file.read_text() for file in pathlib.Path(folder).iterdir())
+        self.assertIn('"index":3', next(line for line in events.splitlines() if '"SpareTook"' in line))
+
     def dying_outside_of_rounds(self, moment, how="worker", spare_in=None):
         """A callback by which rank 1 dies then; it fails the test if it hasn't."""
         signs = tempfile.TemporaryDirectory()
@@ -133,15 +140,6 @@ class TheSameModel(TheSameModelOf):
         with self.losing(1):
             self.same("SparkXGBClassifier", dying("worker", 11))
 
-    def test_python_workers_that_are_killed_before_they_join_or_in_their_matrix_rejoin(self):
-        for moment, lost in (("joining", []), ("matrix", [1])):
-            with self.subTest(moment), self.losing(*lost):
-                self.same("SparkXGBClassifier", self.dying_outside_of_rounds(moment))
-
-    def test_a_python_worker_that_is_killed_after_the_last_round_rejoins(self):
-        with self.losing(1):
-            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("end"))
-
     def test_rank_0_that_is_killed_before_the_first_round_rejoins_with_weights_and_margins(self):
         columns = {"label_col": "number", "weight_col": "weight", "base_margin_col": "margin"}
         with self.losing(0):
@@ -161,21 +159,6 @@ class TheSameModel(TheSameModelOf):
         callbacks = [dying("raises", 5), dying("worker", 7, rank=0), dying("worker", 7, rank=2)]
         with self.losing(0, 1, 2):
             self.same("SparkXGBRanker", *callbacks, label_col="relevance", qid_col="query", force_repartition=True)
-
-    def test_a_frozen_worker_is_killed_and_rejoins(self):
-        with self.losing(1):
-            self.same("SparkXGBClassifier", dying("frozen", 3))
-
-    def test_a_model_is_trained_on_from_another_one_with_learning_rates_of_its_own(self):
-        from xgboost.callback import LearningRateScheduler
-
-        first = self.estimator("SparkXGBRegressor", label_col="number", n_estimators=4).fit(self.rows)
-        more = {"label_col": "number", "xgb_model": first.get_booster()}
-        theirs = self.estimator("SparkXGBRegressor", callbacks=[LearningRateScheduler([0.3] * 6 + [0.1] * 6)], **more)
-        dying_too = [LearningRateScheduler([0.3] * 6 + [0.1] * 6), dying("worker", 8)]
-        ours = self.estimator("SparkXGBRegressor", callbacks=dying_too, **more)
-        with self.losing(1):
-            self.assertEqual(self.model(self.fit(ours)), self.model(theirs.fit(self.rows)))
 
     def same_with(self, make, *dying_too, **parameters):
         """Ours with deaths, and stock's without them, of estimators with a callback of this kind."""
@@ -198,17 +181,6 @@ class TheSameModel(TheSameModelOf):
     def test_a_spare_has_the_rank_of_an_executor_that_is_killed_at_once(self):
         with self.a_spare_takes(1) as folder:
             self.same("SparkXGBClassifier", dying("executor", 11, spare_in=folder))
-
-    def test_a_spare_has_the_rank_of_an_executor_that_is_killed_before_it_had_joined(self):
-        with self.a_spare_takes() as folder:
-            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("joining", "executor", folder))
-
-    @contextlib.contextmanager
-    def a_spare_takes(self, *lost):
-        with set_for_now(self.spark, spares=1), self.losing(*lost) as folder:
-            yield folder
-            events = "".join(file.read_text() for file in pathlib.Path(folder).iterdir())
-        self.assertIn('"index":3', next(line for line in events.splitlines() if '"SpareTook"' in line))
 
     def test_what_callbacks_and_xgboost_print_is_printed_here_with_the_rank_s_number(self):
         with contextlib.redirect_stdout(io.StringIO()) as seen:
@@ -335,6 +307,38 @@ class TheSameModel(TheSameModelOf):
         for parameter in ("objective", "eval_metric"):
             with self.assertRaisesRegex(ValueError, f"Only string type.*'{parameter}'"):
                 self.fit(self.estimator("SparkXGBRegressor", **{parameter: lambda *_: None}))
+
+
+class AtOtherMoments(TheSameModelOf):
+    """In ``make test-long``."""
+
+    def test_python_workers_that_are_killed_before_they_join_or_in_their_matrix_rejoin(self):
+        for moment, lost in (("joining", []), ("matrix", [1])):
+            with self.subTest(moment), self.losing(*lost):
+                self.same("SparkXGBClassifier", self.dying_outside_of_rounds(moment))
+
+    def test_a_python_worker_that_is_killed_after_the_last_round_rejoins(self):
+        with self.losing(1):
+            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("end"))
+
+    def test_a_frozen_worker_is_killed_and_rejoins(self):
+        with self.losing(1):
+            self.same("SparkXGBClassifier", dying("frozen", 3))
+
+    def test_a_model_is_trained_on_from_another_one_with_learning_rates_of_its_own(self):
+        from xgboost.callback import LearningRateScheduler
+
+        first = self.estimator("SparkXGBRegressor", label_col="number", n_estimators=4).fit(self.rows)
+        more = {"label_col": "number", "xgb_model": first.get_booster()}
+        theirs = self.estimator("SparkXGBRegressor", callbacks=[LearningRateScheduler([0.3] * 6 + [0.1] * 6)], **more)
+        dying_too = [LearningRateScheduler([0.3] * 6 + [0.1] * 6), dying("worker", 8)]
+        ours = self.estimator("SparkXGBRegressor", callbacks=dying_too, **more)
+        with self.losing(1):
+            self.assertEqual(self.model(self.fit(ours)), self.model(theirs.fit(self.rows)))
+
+    def test_a_spare_has_the_rank_of_an_executor_that_is_killed_before_it_had_joined(self):
+        with self.a_spare_takes() as folder:
+            self.same("SparkXGBClassifier", self.dying_outside_of_rounds("joining", "executor", folder))
 
 
 class EarlyStopping(TheSameModelOf):

@@ -13,6 +13,7 @@ final class Emission {
   private final long versions;
   private final long nanos;
   private long last = System.nanoTime();
+  private long newest;
   // Models that wait for Flink's thread, each with its bytes: those beyond are waited for.
   private final Semaphore room = new Semaphore(MOST_WAITING);
 
@@ -27,8 +28,10 @@ final class Emission {
   void complete(VersionState state) throws InterruptedException {
     long now = System.nanoTime();
     boolean due = versions > 0 ? state.version() % versions == 0 : now - last >= nanos;
-    if (emits && due) {
+    // Another gang may begin at an older version: downstream never sees a model go back.
+    if (emits && due && state.version() > newest) {
       last = now;
+      newest = state.version();
       emit(state, false);
     }
   }

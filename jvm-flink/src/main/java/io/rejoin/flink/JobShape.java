@@ -81,9 +81,40 @@ final class JobShape {
         .allMatch(one -> ((WithBoundedness) one).getBoundedness() == Boundedness.BOUNDED);
   }
 
-  /** Whether all edges are forward ones: each subtask has its rows from one source's subtask. */
-  boolean isForward() {
-    return edges.stream().allMatch(Edge::isForward);
+  /** Whether each subtask has its rows in one order: those of one source's subtask. */
+  boolean keepsOrder() {
+    return edges.stream().allMatch(Edge::isForward) && joins().isEmpty();
+  }
+
+  /** The operators that take rows from several edges, as they come. */
+  private List<Transformation<?>> joins() {
+    return operators().stream()
+        .filter(one -> edges.stream().filter(edge -> edge.to == one).count() > 1)
+        .collect(Collectors.toList());
+  }
+
+  /**
+   * Refuses rows of several inputs, where they aren't put into an order of their own: a restarted
+   * subtask would have them in another one, and end the job.
+   *
+   * @throws RejoinException BAD_ARGUMENT with the operator, and what to do
+   */
+  void checkOrder(SettingValues settings) {
+    if (settings.flag(FlinkSettings.ALLOW_REGION_RESTART)) {
+      return;
+    }
+    for (Transformation<?> join : joins()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "\""
+              + join.getName()
+              + "\" takes rows of several inputs as they come, so that a subtask that is restarted"
+              + " would have them in another order than before, and the job would end with"
+              + " MISMATCH: train on one input, or run in BATCH, where rows are put into an order;"
+              + " or set "
+              + settings.name(FlinkSettings.ALLOW_REGION_RESTART)
+              + " to true, if such an end is better than none");
+    }
   }
 
   /**
@@ -138,6 +169,7 @@ final class JobShape {
               + " all die at once, training begins anew. Savepoints are at-least-once then: where"
               + " the trainer has several inputs, take one by `flink stop` alone");
     }
+    endWarning(trainer).ifPresent(warnings::add);
     for (Transformation<?> one : trainer.getTransitivePredecessors()) {
       if (one instanceof SourceTransformation && one.getParallelism() > 1) {
         Source<?, ?, ?> source = ((SourceTransformation<?, ?, ?>) one).getSource();
@@ -152,6 +184,31 @@ final class JobShape {
       }
     }
     return warnings;
+  }
+
+  /**
+   * At the end of its input a rank waits for the end of training. Barriers pass it there as those
+   * of a source, whose chain it is in; those that come from another task it doesn't read any more.
+   */
+  private Optional<String> endWarning(Transformation<?> trainer) {
+    JobShape input = of(List.of(trainer), configuration);
+    List<Transformation<?>> above = input.operators();
+    boolean ends =
+        above.stream()
+            .filter(one -> one instanceof WithBoundedness)
+            .anyMatch(one -> ((WithBoundedness) one).getBoundedness() == Boundedness.BOUNDED);
+    boolean inOneTask = input.keepsOrder() && JobSlots.of(above).groups() == 1;
+    if (!hasCheckpoints() || !ends || inOneTask) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        "\""
+            + trainer.getName()
+            + "\" isn't in one task with its source, by its slot sharing group or its inputs: from"
+            + " the end of a rank's input to the end of training no checkpoint or savepoint is"
+            + " completed, and where that takes longer than execution.checkpointing.timeout the job"
+            + " fails. Give both the same slot sharing group, and the trainer one input by a"
+            + " forward edge");
   }
 
   private void checkRestarts(Transformation<?> trainer, SettingValues settings) {
@@ -194,11 +251,11 @@ final class JobShape {
    *
    * @throws RejoinException BAD_ARGUMENT with the source and the setting, and what to do
    */
-  void checkAlignment(SettingValues settings) {
+  void checkAlignment(Transformation<?> trainer, SettingValues settings) {
     if (settings.number(FlinkSettings.BATCH_WAIT) > 0) {
       return;
     }
-    for (Transformation<?> one : all) {
+    for (Transformation<?> one : trainer.getTransitivePredecessors()) {
       if (one instanceof SourceTransformation
           && ((SourceTransformation<?, ?, ?>) one)
               .getWatermarkStrategy()

@@ -62,6 +62,11 @@ final class JobSlots {
     return known;
   }
 
+  /** How many groups there are. */
+  int groups() {
+    return slots.size();
+  }
+
   /** The slots of all groups. */
   int count() {
     return slots.values().stream().mapToInt(Integer::intValue).sum();

@@ -161,6 +161,10 @@ final class RankThread<T, M> extends GangThread {
     subtask.ask(new Started(subtask.rank(), subtask.attempt(), gang.gang));
     metrics.started(live.incarnation(), state);
     LOG.info("{}: begins at version {} of gang {}", this, state.version(), gang.gang);
+    if (state.version() > 0) {
+      // Who completed it may have died before it went downstream.
+      emission.complete(state);
+    }
     M model = function.read(state.model());
     // The others have waited for a rank that comes back, so its first batch waits for no rows.
     long wait = live.incarnation() > 0 ? Math.min(batchWait, 1) : batchWait;

@@ -156,14 +156,17 @@ public final class Rejoin {
           JobShape whole =
               JobShape.of(environment.getTransformations(), environment.getConfiguration());
           whole.check(models.getTransformation(), values);
-          whole.checkAlignment(values);
+          whole.checkAlignment(models.getTransformation(), values);
           if (intake.isByKey()) {
             whole.refuseStreaming("Rejoin.trainInOrder");
           }
           JobShape input =
               JobShape.of(List.of(models.getTransformation()), environment.getConfiguration());
+          if (!whole.isBatch()) {
+            input.checkOrder(values);
+          }
           // With all subtasks restarted at once rows may come in another order.
-          factory.inOrder(input.isForward() || !whole.isBatch());
+          factory.inOrder(input.keepsOrder() || !whole.isBatch());
         });
     return models;
   }

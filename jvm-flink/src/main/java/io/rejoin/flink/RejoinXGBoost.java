@@ -153,7 +153,7 @@ public final class RejoinXGBoost {
               .check(model.getTransformation(), values);
           factory.inOrder(
               JobShape.of(List.of(model.getTransformation()), environment.getConfiguration())
-                  .isForward());
+                  .keepsOrder());
         });
     return model;
   }

@@ -61,7 +61,9 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     this.intake = intake;
     this.serializer = serializer;
     this.settings = settings;
-    this.rows = new RowBuffer<>(limit(settings), new RowHash<>(serializer), this::look);
+    // The trainer's thread looks at rows, too, and a serializer is one thread's.
+    RowHash<T> hashOfThread = new RowHash<>(serializer.duplicate());
+    this.rows = new RowBuffer<>(limit(settings), hashOfThread, this::look);
     long batch = settings.number(FlinkSettings.BATCH_ROWS);
     this.inbox = new Inbox<>(rows, (int) Math.min(INBOX_ROWS, batch));
     this.hash = new RowHash<>(serializer);

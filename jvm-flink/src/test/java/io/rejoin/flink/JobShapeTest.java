@@ -1,6 +1,7 @@
 package io.rejoin.flink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -11,6 +12,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
@@ -61,6 +63,45 @@ class JobShapeTest {
     assertTrue(text.contains("the edge \"numbers\" → "), text);
     assertTrue(text.contains("HASH"), text);
     assertTrue(text.contains("rejoin.allow-region-restart"), text);
+  }
+
+  @Test
+  void rows_of_several_inputs_are_refused_in_streaming_and_put_into_an_order_in_batch() {
+    StreamExecutionEnvironment environment = environment();
+    DataStream<Long> both = rows(environment).union(rows(environment));
+    DataStream<TrainedModel> models = Rejoin.train(both, new Nothing());
+    models.sinkTo(new DiscardingSink<>());
+    String text = refusal(environment);
+    assertTrue(text.contains("takes rows of several inputs as they come"), text);
+    assertTrue(text.contains("rejoin.allow-region-restart"), text);
+    assertFalse(
+        JobShape.of(List.of(models.getTransformation()), environment.getConfiguration())
+            .keepsOrder());
+    StreamExecutionEnvironment batch = environment();
+    batch.setRuntimeMode(RuntimeExecutionMode.BATCH);
+    Rejoin.train(rows(batch).union(rows(batch)), new Nothing()).sinkTo(new DiscardingSink<>());
+    assertNotNull(batch.getStreamGraph());
+  }
+
+  @Test
+  void a_rank_in_another_task_than_its_source_is_warned_of_what_its_end_holds_up() {
+    String[] settings = {"execution.checkpointing.interval", "1s"};
+    assertEquals("", endWarning(environment(settings)));
+    StreamExecutionEnvironment apart =
+        environment("execution.checkpointing.interval", "1s", "rejoin.slot-sharing-group", "ranks");
+    String text = endWarning(apart);
+    assertTrue(text.contains("isn't in one task with its source"), text);
+    assertTrue(text.contains("execution.checkpointing.timeout"), text);
+    assertEquals("", endWarning(environment("rejoin.slot-sharing-group", "ranks")));
+  }
+
+  private static String endWarning(StreamExecutionEnvironment environment) {
+    DataStream<TrainedModel> models = Rejoin.train(rows(environment), new Nothing());
+    return JobShape.of(List.of(models.getTransformation()), environment.getConfiguration())
+        .warnings(models.getTransformation())
+        .stream()
+        .filter(warning -> warning.contains("in one task"))
+        .collect(Collectors.joining());
   }
 
   @Test

@@ -3,6 +3,7 @@ package io.rejoin.flink.trainers;
 import io.rejoin.RejoinException;
 import io.rejoin.flink.RowNumbers;
 import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.types.Row;
 
 /**
@@ -21,7 +22,7 @@ import org.apache.flink.types.Row;
  * class needs no class of the Table API.
  *
  * <p>A row without one of the columns, a NULL, another type, and a row that changes or takes back
- * an earlier one (of {@code toChangelogStream}) fail the task with a {@link RejoinException} of
+ * an earlier one (of {@code toChangelogStream}) end the job with a {@link RejoinException} of
  * BAD_ARGUMENT that names the column.
  */
 public final class FromTable implements MapFunction<Row, LabeledRow> {
@@ -57,12 +58,22 @@ public final class FromTable implements MapFunction<Row, LabeledRow> {
     return new FromTable(features, label, column);
   }
 
+  /**
+   * The row's numbers.
+   *
+   * @throws SuppressRestartsException for a row that has none: it would be the same when its
+   *     subtask is restarted. The cause says what was expected
+   */
   @Override
   public LabeledRow map(Row row) {
-    RowNumbers.requireInsert(row);
-    return new LabeledRow(
-        RowNumbers.numbers(row, features, false),
-        label == null ? Double.NaN : RowNumbers.number(row, label),
-        weight == null ? 1 : RowNumbers.number(row, weight));
+    try {
+      RowNumbers.requireInsert(row);
+      return new LabeledRow(
+          RowNumbers.numbers(row, features, false),
+          label == null ? Double.NaN : RowNumbers.number(row, label),
+          weight == null ? 1 : RowNumbers.number(row, weight));
+    } catch (RejoinException e) {
+      throw new SuppressRestartsException(e);
+    }
   }
 }

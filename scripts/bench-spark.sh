@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What an executor's death, freeze and end that it was told of, and a task that throws, cost a training on a real
-# Spark cluster: Rejoin, Rejoin with a spare, the stock estimator; what a host costs that is cut off from the network
-# (in network namespaces: root, and Debian's iproute2), and one that is gone for good a training that goes on with
-# fewer workers; and one that comes in a training that grows. A table in Markdown; the last line is "bars met: N of M".
+# Spark cluster: Rejoin, Rejoin with a spare, the stock estimator, plain Spark (gradient descent, a job for each
+# round); what a host costs that is cut off from the network (in network namespaces: root, and Debian's iproute2), and
+# one that is gone for good a training that goes on with fewer workers; and one that comes in a training that grows. A
+# table in Markdown; the last line is "bars met: N of M".
 # Variables choose:
 #
 #   TRIALS=10   of each fault; some four hours

@@ -23,16 +23,17 @@ import java.util.function.BiConsumer;
 import java.util.function.LongConsumer;
 import java.util.function.Predicate;
 import java.util.function.ToDoubleFunction;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
 
 /**
  * {@code make bench-spark}: what four faults cost a training on a real Spark cluster: Rejoin with
- * all slots taken, Rejoin with a spare, and the stock estimator; what a host that is cut off from
- * the network costs, where another one has a slot (needs root); what a host that is gone for good
- * costs one that goes on with fewer workers, and one that comes a training that grows. Each trial
- * has an undisturbed training beside it. Prints a table in Markdown, and {@code bars met: N of M}
- * last.
+ * all slots taken, Rejoin with a spare, the stock estimator, and plain Spark; what a host that is
+ * cut off from the network costs, where another one has a slot (needs root); what a host that is
+ * gone for good costs one that goes on with fewer workers, and one that comes a training that
+ * grows. Each trial has an undisturbed training beside it. Prints a table in Markdown, and {@code
+ * bars met: N of M} last.
  *
  * <p>Settings are system properties: {@code trials}, {@code rounds}, {@code repeat} (how often each
  * row of the data is there), {@code only} (words of faults, an underscore for a space), {@code
@@ -98,6 +99,14 @@ public final class FaultBench {
     private static final Moments NONE = new Moments(-1, -1, -1, false);
   }
 
+  /** The most until silence is a loss, and until a spare goes on after a loss. */
+  private static final int SILENCE_SECONDS = 2;
+
+  private static final int SPARE_SECONDS = 2;
+
+  /** The most until a frozen executor is replaced: Spark's Worker waits 10 s for its end. */
+  private static final int WORKER_SECONDS = 18;
+
   private final ScheduledExecutorService later = Executors.newScheduledThreadPool(1);
   private final Map<String, Map<Fault, List<Trial>>> trials = new java.util.LinkedHashMap<>();
   private final NavigableMap<Integer, Integer> versionOfRound = new ConcurrentSkipListMap<>();
@@ -120,7 +129,8 @@ public final class FaultBench {
     try (StandaloneCluster cluster = StandaloneCluster.start("bench-spark", WORKERS + 1)) {
       ours(cluster, "Rejoin", 0);
       ours(cluster, "Rejoin, a spare", 1);
-      stock(cluster);
+      others(cluster, "stock", run -> run);
+      others(cluster, "plain Spark", StockRun::plain);
     }
     cutOff(0);
     cutOff(1);
@@ -402,10 +412,12 @@ public final class FaultBench {
     return events.stream().filter(which).findFirst();
   }
 
-  private void stock(StandaloneCluster cluster) throws IOException {
+  private void others(StandaloneCluster cluster, String who, UnaryOperator<StockRun> as)
+      throws IOException {
     for (int trial = 0; trial < TRIALS; trial++) {
       for (Fault fault : faults()) {
-        StockRun run = new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, sentence -> {});
+        StockRun run =
+            as.apply(new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, sentence -> {}));
         List<KillOrder> orders = List.of(ORDER);
         switch (fault) {
           case FROZEN -> run.inject(process -> Processes.signal(process.pid(), "STOP"));
@@ -418,9 +430,9 @@ public final class FaultBench {
         }
         List<Outcome> outcomes = run.undisturbedAndStruck(orders, settings(cluster, WORKERS));
         if (outcomes.size() < 2) {
-          throw new IllegalStateException("stock, undisturbed: " + outcomes.get(0).trouble());
+          throw new IllegalStateException(who + ", undisturbed: " + outcomes.get(0).trouble());
         }
-        add("stock", fault, new Trial(outcomes.get(0), outcomes.get(1), Moments.NONE));
+        add(who, fault, new Trial(outcomes.get(0), outcomes.get(1), Moments.NONE));
       }
     }
   }
@@ -464,8 +476,8 @@ public final class FaultBench {
     List<Trial> ended = all.stream().filter(Trial::ended).collect(Collectors.toList());
     List<Trial> back =
         ended.stream()
-            // The stock one is told of nothing: it goes on until its executor is gone.
-            .filter(trial -> fault != Fault.NOTICE || !who.equals("stock"))
+            // The others are told of nothing: they go on until their executor is gone.
+            .filter(trial -> fault != Fault.NOTICE || who.startsWith("Rejoin"))
             .filter(trial -> trial.struck().backMillis() >= 0)
             .collect(Collectors.toList());
     String none =
@@ -521,16 +533,14 @@ public final class FaultBench {
       case KILLED -> {
         judge.accept("known, s", new Bar(trial -> trial.moments().known(), 0.1));
         if (hasSpare) {
-          judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), 2));
+          judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), SPARE_SECONDS));
         }
       }
-      case FROZEN -> {
-        judge.accept("lost, s", new Bar(trial -> trial.moments().known(), 2));
-        judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), hasSpare ? 4 : 18));
-      }
-      case CUT -> {
-        judge.accept("lost, s", new Bar(trial -> trial.moments().known(), 2));
-        judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), hasSpare ? 4 : 18));
+      // As fast as a dead one with a spare, from when it is known.
+      case FROZEN, CUT -> {
+        judge.accept("lost, s", new Bar(trial -> trial.moments().known(), SILENCE_SECONDS));
+        double most = hasSpare ? SILENCE_SECONDS + SPARE_SECONDS : WORKER_SECONDS;
+        judge.accept("going on, s", new Bar(trial -> trial.moments().goingOn(), most));
       }
       case NOTICE -> {
         judge.accept("seen, s", new Bar(trial -> trial.moments().seen(), 0.3));

@@ -3,19 +3,21 @@ package io.rejoin.it;
 import java.io.PrintStream;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.function.IntConsumer;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
-import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * A Spark application of its own that trains with the stock estimator and reports what happens on
- * its standard output, one fact per line: {@code @@ kind key=value ...}. It runs as a child of
- * {@link StockRun}, for two reasons: XGBoost's own tracker prints each round to the process's
- * output, from where the parent takes the moment to kill; and a training that hangs can be ended.
+ * A Spark application of its own that trains with the stock estimator, or without one in plain
+ * Spark ({@link PlainTraining}), and reports what happens on its standard output, one fact per
+ * line: {@code @@ kind key=value ...}. It runs as a child of {@link StockRun}, for two reasons:
+ * XGBoost's own tracker prints each round to the process's output, from where the parent takes the
+ * moment to kill; and a training that hangs can be ended.
  */
 public final class StockDriver {
   /** How a line starts that is meant for the parent. */
@@ -26,6 +28,9 @@ public final class StockDriver {
 
   /** How a run is called, before rank@round, in which that rank throws once in that round. */
   static final String THROWS = "throws:";
+
+  /** The property that says that it trains in plain Spark. */
+  static final String PLAIN = "rejoin.it.plain";
 
   private StockDriver() {}
 
@@ -45,38 +50,51 @@ public final class StockDriver {
     Executors.await(spark, workers);
     for (int run = 3; run < arguments.length; run++) {
       Executors.await(spark, workers);
+      String name = arguments[run];
+      KillOrder throwing =
+          name.startsWith(THROWS)
+              ? KillOrder.parse(name.substring(THROWS.length()), workers, rounds).get(0)
+              : null;
       // Not reported: the first training of a JVM is slower than all others, and executors that
       // replace dead ones are new JVMs.
-      recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.warmUp(spark, workers));
-      Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
-      if (arguments[run].startsWith(THROWS)) {
-        String[] order = arguments[run].substring(THROWS.length()).split("@");
-        ((XGBoostClassifier) estimator)
-            .setCustomEval(
-                new ThrowingMetric(Integer.parseInt(order[0]), Integer.parseInt(order[1])));
+      Dataset<Row> data = recipe.data(spark, workers);
+      Callable<String> fit;
+      if (Boolean.getBoolean(PLAIN)) {
+        Dataset<Row> some = recipe.warmUp(spark, workers);
+        // A job for each round: the driver has to be warm, too.
+        new PlainTraining(some, workers).train(rounds / 2, null, any -> {});
+        IntConsumer hears = round -> report("round", "number=" + round);
+        fit = () -> Digest.of(new PlainTraining(data, workers).train(rounds, throwing, hears));
+      } else {
+        recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.warmUp(spark, workers));
+        Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
+        if (throwing != null) {
+          ((XGBoostClassifier) estimator)
+              .setCustomEval(new ThrowingMetric(throwing.rank(), throwing.round()));
+        }
+        fit = () -> Digest.of(estimator.fit(data));
       }
-      fit(arguments[run], estimator, recipe.data(spark, workers), facts, Executors.present(spark));
+      fit(name, fit, facts, Executors.present(spark));
     }
     report("done");
     spark.stop();
     System.exit(0);
   }
 
-  private static void fit(
-      String run, Predictor<?, ?, ?> estimator, Dataset<Row> data, RunFacts facts, int present) {
+  private static void fit(String run, Callable<String> fit, RunFacts facts, int present) {
     RunFacts.Counts before = facts.counts();
     report("fit.start", "run=" + run);
     long begin = System.currentTimeMillis();
     long start = System.nanoTime();
     try {
-      Model<?> model = estimator.fit(data);
+      String digest = fit.call();
       long millis = (System.nanoTime() - start) / 1_000_000;
       RunFacts.Counts counts = facts.counts().since(before);
       report(
           "fit.end",
           "run=" + run,
           "millis=" + millis,
-          "digest=" + Digest.of(model),
+          "digest=" + digest,
           "executors=" + counts.executorsAdded(),
           "executor.millis=" + counts.executorMillis(present, begin, begin + millis),
           "tasks=" + counts.tasksStarted(),

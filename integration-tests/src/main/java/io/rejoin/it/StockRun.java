@@ -40,9 +40,11 @@ public final class StockRun {
   private final Consumer<String> narration;
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
   private final Map<Integer, ProcessHandle> processOfRank = new HashMap<>();
+  private final Map<String, ProcessHandle> processOfExecutor = new HashMap<>();
   private String application = "";
   private Predicate<ProcessHandle> inject = ProcessHandle::destroyForcibly;
   private String disturbed = "disturbed";
+  private boolean plain;
 
   /** {@code limit}: for one training; {@code narration}: gets what happens as sentences. */
   public StockRun(
@@ -66,6 +68,12 @@ public final class StockRun {
     return this;
   }
 
+  /** Instead of the stock estimator plain Spark trains ({@link PlainTraining}). */
+  public StockRun plain() {
+    plain = true;
+    return this;
+  }
+
   /** The tasks of the disturbed training throw by themselves ({@link StockDriver#THROWS}). */
   public StockRun throwing(int rank, int round) {
     disturbed = StockDriver.THROWS + rank + "@" + round;
@@ -85,6 +93,7 @@ public final class StockRun {
                 "undisturbed",
                 disturbed)
             .memory("1g")
+            .property(StockDriver.PLAIN, Boolean.toString(plain))
             .property("rejoin.it.data", Randhie.file().getParent().toString())
             .property(Randhie.REPEAT, Integer.toString(Randhie.repeat()))
             .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
@@ -177,6 +186,7 @@ public final class StockRun {
           narration.accept("the " + fact.get("run") + " training begins");
         }
         case "task" -> task(fact);
+        case "round" -> round(Integer.parseInt(fact.get("number")));
         case "executor.removed" ->
             narration.accept("executor " + fact.get("executor") + " is gone");
         case "executor.added" -> {
@@ -214,9 +224,11 @@ public final class StockRun {
     }
 
     private void task(Map<String, String> fact) {
-      Processes.executor(cluster.mark(), application, fact.get("executor"))
-          .flatMap(found -> ProcessHandle.of(found.pid()))
-          .ifPresent(it -> processOfRank.put(Integer.parseInt(fact.get("partition")), it));
+      ProcessHandle process =
+          processOfExecutor.computeIfAbsent(fact.get("executor"), this::process);
+      if (process != null) {
+        processOfRank.put(Integer.parseInt(fact.get("partition")), process);
+      }
       if (!fact.get("try").equals("0") || !fact.get("attempt").equals("0")) {
         narration.accept(
             String.format(
@@ -230,6 +242,12 @@ public final class StockRun {
       if (start != 0 && processOfRank.size() == workers) {
         kill(0);
       }
+    }
+
+    private ProcessHandle process(String executor) {
+      return Processes.executor(cluster.mark(), application, executor)
+          .flatMap(found -> ProcessHandle.of(found.pid()))
+          .orElse(null);
     }
 
     /**

@@ -193,6 +193,9 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     all.put("state.checkpoints.dir", work.folder("checkpoints").toUri().toString());
     // With the default of 10 s a test would wait for Flink to notice a death.
     all.put("heartbeat.interval", "500");
+    // Later a restart that finds no slot fails at once, and some of those are over before a
+    // TaskManager has been started in another one's place.
+    all.put("resourcemanager.standalone.start-up-time", "3600000");
     // What REST says of a job is up to 3 s old by default: a subtask that runs would have no place.
     all.put("web.refresh-interval", "1");
     // Metrics stand still until all that were asked for them have answered; one that dies meanwhile

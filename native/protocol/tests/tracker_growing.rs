@@ -241,13 +241,19 @@ fn a_rank_that_comes_begins_without_an_own_model_and_the_others_with_theirs() {
     assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
-#[test]
-fn ranks_that_compute_for_longer_than_members_are_waited_for_are_not_missing() {
+/// A world of two that has become one of three, which all have joined but rank 0, who computes.
+fn but_for_rank_0() -> Desk {
     let mut desk = joined_by(3, &[2]);
     let outputs = finishes_before(&mut desk, 4);
     assert!(resized(&outputs).is_some());
     desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
     takes_part(&mut desk, 1, 0);
+    desk
+}
+
+#[test]
+fn ranks_that_compute_for_longer_than_members_are_waited_for_are_not_missing() {
+    let mut desk = but_for_rank_0();
     // Rank 0 makes its next call late, and learns of the larger world then.
     let limit = growing(2, 2, 3).timing.members_millis;
     assert_eq!(failure(&desk.pass_alive(limit + 1000, &[1, 2, 3])), None);
@@ -259,11 +265,7 @@ fn ranks_that_compute_for_longer_than_members_are_waited_for_are_not_missing() {
 
 #[test]
 fn a_rank_that_dies_while_another_computes_for_long_is_waited_for_as_any_that_is_missing() {
-    let mut desk = joined_by(3, &[2]);
-    let outputs = finishes_before(&mut desk, 4);
-    assert!(resized(&outputs).is_some());
-    desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
-    takes_part(&mut desk, 1, 0);
+    let mut desk = but_for_rank_0();
     let limit = growing(2, 2, 3).timing.members_millis;
     // Rank 0 computes all the time.
     assert_eq!(failure(&desk.pass_alive(limit + 1000, &[1, 2, 3])), None);
@@ -274,11 +276,7 @@ fn a_rank_that_dies_while_another_computes_for_long_is_waited_for_as_any_that_is
 
 #[test]
 fn a_task_that_dies_before_it_has_joined_the_new_world_is_missing_from_then_on() {
-    let mut desk = joined_by(3, &[2]);
-    let outputs = finishes_before(&mut desk, 4);
-    assert!(resized(&outputs).is_some());
-    desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
-    takes_part(&mut desk, 1, 0);
+    let mut desk = but_for_rank_0();
     // Rank 0 computes, and its process dies as it does.
     assert_eq!(resized(&desk.pass_alive(TIMEOUT - 1000, &[1, 2, 3])), None);
     dies(&mut desk, 0, &[]);

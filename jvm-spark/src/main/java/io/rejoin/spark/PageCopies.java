@@ -43,6 +43,7 @@ final class PageCopies {
   private final Map<RDDBlockId, Integer> wanted = new LinkedHashMap<>();
 
   private Future<?> next;
+  private boolean isMissing;
   private long missingSince;
   private boolean saidLate;
 
@@ -87,14 +88,21 @@ final class PageCopies {
     try {
       missing = makeCopies();
     } catch (Exception failed) {
-      // Spark throws checked ones, too. Without a driver that answers there is nothing to copy for.
-      LOG.debug("the copies of {} pages aren't followed any more", wanted.size(), failed);
-      wanted.clear();
+      // Spark throws checked ones, too. A driver that doesn't answer now may do so the next time.
+      LOG.debug("where the copies of {} pages are isn't known", wanted.size(), failed);
+      if (SparkEnv.get() == null) {
+        wanted.clear();
+      } else {
+        lookIn(SELDOM_MILLIS);
+      }
       return;
     }
     if (missing.isEmpty()) {
-      missingSince = System.nanoTime();
+      isMissing = false;
       saidLate = false;
+    } else if (!isMissing) {
+      isMissing = true;
+      missingSince = System.nanoTime();
     } else if (!saidLate && System.nanoTime() - missingSince > LATE_NANOS) {
       saidLate = true;
       LOG.warn(

@@ -1,6 +1,6 @@
 //! A launcher's link to a tracker in another process: made, kept, and made again where the join file says.
 
-use crate::join_file::JoinSource;
+use crate::join_file::{JoinFile, JoinSource};
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use rejoin_protocol::ids::AgentId;
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_protocol::wire;
-use rejoin_transport::{Hello, Keys, Link, Purpose, Received};
+use rejoin_transport::{Hello, JobId, Keys, Link, Purpose, Received};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -20,6 +20,8 @@ const WAKER: Token = Token(0);
 const LINK: Token = Token(1);
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Between two looks whether another tracker has followed.
+const LOOK: Duration = Duration::from_secs(2);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long either end may be out of reach before the other one gives their link up, and the launcher makes another.
@@ -114,6 +116,7 @@ impl LauncherLink {
             starts: starts.clone(),
             closing: closing.clone(),
             hear: Box::new(hear),
+            job: None,
             link: None,
             down_since: Instant::now(),
         };
@@ -167,6 +170,8 @@ struct Keeper {
     starts: Arc<Starts>,
     closing: Arc<AtomicBool>,
     hear: Box<dyn Fn(LauncherNotice) -> bool + Send>,
+    /// The job that its processes belong to: known from the first look on.
+    job: Option<JobId>,
     link: Option<Link>,
     down_since: Instant,
 }
@@ -199,8 +204,7 @@ impl Keeper {
 
     /// Makes a link and serves it until it ends, or the launcher wants no more of it.
     fn keep(&mut self, events: &mut Events) -> Result<(), String> {
-        let said = self.join.read().map_err(|error| error.message)?;
-        let join = said.ok_or_else(|| format!("there is no join file {}", self.join))?;
+        let join = self.look()?;
         let secret = join.secret.read().map_err(|error| error.message)?;
         let keys = Keys { job: join.job, secret, encrypt: false };
         let hello = Hello { agent: AgentId(self.starts.launcher), purpose: Purpose::Launcher, encrypt: true };
@@ -212,6 +216,7 @@ impl Keeper {
         self.poll.registry().register(link.socket(), LINK, interest).map_err(|cause| at(cause.to_string()))?;
         self.link = Some(link);
         let (began, mut established) = (Instant::now(), false);
+        let mut looked = began;
         while !self.closing.load(Ordering::Acquire) {
             while let Some(link) = self.link.as_mut() {
                 match link.receive().map_err(|cause| at(cause.to_string()))? {
@@ -241,6 +246,12 @@ impl Keeper {
                     Received::Hello(_) => return Err(at("it spoke as if it had connected to us".into())),
                 }
             }
+            if looked.elapsed() > LOOK {
+                looked = Instant::now();
+                if self.is_followed(join.life) {
+                    return Err(at("another life of it has followed".into()));
+                }
+            }
             if established {
                 self.down_since = Instant::now();
                 self.say_queued();
@@ -258,6 +269,23 @@ impl Keeper {
             }
         }
         Ok(())
+    }
+
+    /// Where the tracker is now.
+    fn look(&mut self) -> Result<JoinFile, String> {
+        let said = self.join.read().map_err(|error| error.message)?;
+        let join = said.ok_or_else(|| format!("there is no join file {}", self.join))?;
+        match *self.job.get_or_insert(join.job) {
+            job if job == join.job => Ok(join),
+            job => {
+                Err(format!("the join file {} is of another job, {}; this launcher's is {job}", self.join, join.job))
+            }
+        }
+    }
+
+    /// Whether another life has followed the one that the link goes to. A tracker that is stopped keeps its links.
+    fn is_followed(&mut self, life: u32) -> bool {
+        self.look().is_ok_and(|join| join.life > life)
     }
 
     /// Reads what the tracker said before its link broke: it may have been the job's end.

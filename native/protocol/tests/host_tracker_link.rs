@@ -44,6 +44,35 @@ fn an_agent_to_which_nothing_happens_wakes_for_its_heartbeats_and_for_nothing_el
 }
 
 #[test]
+fn a_tracker_that_answers_no_heartbeat_is_left_and_looked_for_again() {
+    let mut desk = Desk::trained_to(2);
+    let left_at = |desk: &mut Desk| loop {
+        let at = desk.host.wake_at().expect("it has something to wait for");
+        assert!(at.0 < 60_000, "a silent tracker is never left");
+        let outputs = desk.wake(at.0);
+        if let [HostOutput::LeaveTracker { reason }] = &outputs[..] {
+            assert!(reason.contains("no heartbeat"), "{reason}");
+            return at.0;
+        }
+    };
+    let left = left_at(&mut desk);
+    assert!((5_000..6_000).contains(&left), "{left}");
+    let reason = "left".into();
+    assert_eq!(desk.input(HostInput::TrackerDown { reason }), [HostOutput::ConnectTracker]);
+    // One that speaks again and then falls silent again has all its time.
+    desk.input(HostInput::TrackerUp);
+    desk.received(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
+    assert!(left_at(&mut desk) >= left + 5_000);
+}
+
+#[test]
+fn an_agent_that_was_stopped_itself_judges_nobody_by_the_time_that_it_has_missed() {
+    let mut desk = Desk::trained_to(2);
+    let outputs = desk.wake(600_000);
+    assert!(matches!(&outputs[..], [HostOutput::Send(AgentMessage::Heartbeat { .. })]), "{outputs:?}");
+}
+
+#[test]
 fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
     let mut desk = Desk::trained_to(0);
     let (member, local) = (member(0), Some(vec![7]));

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 
 impl Host {
     pub(super) fn follow(&mut self, message: TrackerMessage) {
+        self.tracker.is_heard();
         match message {
             _ if self.tracker.is_outdated => {}
             TrackerMessage::Registered { epoch, .. } if self.tracker.epoch > epoch => {

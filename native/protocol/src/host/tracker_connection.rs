@@ -4,6 +4,9 @@ use crate::ids::Millis;
 use crate::message::Timing;
 use alloc::string::String;
 
+/// A tracker may be silent for so long, or twice as long as an agent may if that is more: it serves all of them.
+const SILENCE_MILLIS: u64 = 5_000;
+
 /// The connection, and what the tracker said with a registration.
 #[derive(Clone, Debug)]
 pub(super) struct TrackerConnection {
@@ -22,6 +25,8 @@ pub(super) struct TrackerConnection {
     pub(super) wants_result: bool,
     heartbeat_at: Millis,
     heartbeat_sequence: u64,
+    /// Heartbeats since the tracker has last said anything.
+    unanswered: u64,
 }
 
 impl TrackerConnection {
@@ -36,12 +41,13 @@ impl TrackerConnection {
             wants_result: false,
             heartbeat_at: now,
             heartbeat_sequence: 0,
+            unanswered: 0,
         }
     }
 
     pub(super) fn stands(&mut self, now: Millis) {
         self.up = true;
-        (self.heartbeat_sequence, self.heartbeat_at) = (0, now);
+        (self.heartbeat_sequence, self.heartbeat_at, self.unanswered) = (0, now, 0);
     }
 
     pub(super) fn is_lost(&mut self, reason: String, now: Millis) {
@@ -67,6 +73,23 @@ impl TrackerConnection {
         let timing = self.timing.filter(|_| self.up && self.heartbeat_at <= now)?;
         self.heartbeat_at = now.plus(timing.heartbeat_millis);
         self.heartbeat_sequence += 1;
+        self.unanswered += 1;
         Some(self.heartbeat_sequence - 1)
+    }
+
+    /// It has said something.
+    pub(super) fn is_heard(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// For how long it has answered no heartbeat, once that is too long. Heartbeats are counted, not the time: a
+    /// process that was stopped itself has sent none, and judges nobody by what it couldn't read.
+    ///
+    /// A connection doesn't show it: the kernel acknowledges for a process that is stopped, and for a host that is
+    /// gone goes on sending what is unacknowledged for a quarter of an hour.
+    pub(super) fn silent_for(&self) -> Option<u64> {
+        let timing = self.timing.filter(|_| self.up)?;
+        let millis = self.unanswered * timing.heartbeat_millis;
+        (millis >= SILENCE_MILLIS.max(2 * timing.lost_after_millis)).then_some(millis)
     }
 }

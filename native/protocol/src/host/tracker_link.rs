@@ -138,7 +138,11 @@ impl Host {
         if self.closed {
             return;
         }
-        if let Some(sequence) = self.tracker.due_heartbeat(self.now) {
+        if let Some(millis) = self.tracker.silent_for() {
+            self.tracker.is_heard();
+            let reason = format!("it has answered no heartbeat for {millis} ms");
+            self.outputs.push_back(HostOutput::LeaveTracker { reason });
+        } else if let Some(sequence) = self.tracker.due_heartbeat(self.now) {
             self.heartbeat(sequence);
         }
         self.fetch_again();

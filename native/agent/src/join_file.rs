@@ -34,6 +34,8 @@ pub struct JoinFile {
     pub life: u32,
     /// The most ranks that there may be; `None`: their number is fixed.
     pub max: Option<u32>,
+    /// What ranks send each other is encrypted.
+    pub encrypt: bool,
     /// No other launcher starts ranks of the job: the file is there to ask how it is.
     pub is_for_status: bool,
     /// Where all ranks write durable checkpoints, whoever starts them; `None`: nowhere.
@@ -122,6 +124,8 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    encrypt: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_for_status: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     durable: Option<WrittenPlace>,
@@ -191,6 +195,7 @@ impl JoinFile {
             tracker: written.tracker,
             life: written.life,
             max: written.max,
+            encrypt: written.encrypt,
             is_for_status: written.is_for_status,
             durable,
         })
@@ -215,6 +220,7 @@ impl JoinFile {
             tracker: self.tracker,
             life: self.life,
             max: self.max,
+            encrypt: self.encrypt,
             is_for_status: self.is_for_status,
             durable: self.durable.as_ref().map(|place| WrittenPlace {
                 folder: place.folder.clone(),
@@ -328,6 +334,7 @@ mod tests {
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 3,
             max: None,
+            encrypt: true,
             is_for_status: false,
             durable: Some(DurablePlace {
                 folder: "/shared/checkpoints".into(),

@@ -19,6 +19,8 @@ pub struct JobTerms {
     pub world: u32,
     /// The most ranks that there may be; `None`: their number is fixed.
     pub max: Option<u32>,
+    /// What ranks send each other is encrypted.
+    pub encrypt: bool,
     /// Where all ranks write durable checkpoints.
     pub durable: Option<DurablePlace>,
     /// The file of the job's secret; `None`: the job makes its own, which stands in the join file.
@@ -27,10 +29,13 @@ pub struct JobTerms {
 
 impl fmt::Display for JobTerms {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let JobTerms { name, world, max, durable, secret_file } = self;
+        let JobTerms { name, world, max, encrypt, durable, secret_file } = self;
         write!(formatter, "job {name} with {world} ranks")?;
         if let Some(max) = max {
             write!(formatter, " (at most {max})")?;
+        }
+        if *encrypt {
+            write!(formatter, ", encrypted")?;
         }
         match durable {
             Some(DurablePlace { folder, every, .. }) if every.get() > 1 => {
@@ -123,9 +128,9 @@ impl TrackerLife {
             }
         };
         let read = secret.read()?;
-        let JobTerms { name, world, max, durable, .. } = terms;
+        let JobTerms { name, world, max, encrypt, durable, .. } = terms;
         let tracker = ([0; 4], 0).into();
-        let join = JoinFile { name, job, secret, world, tracker, life, max, is_for_status: false, durable };
+        let join = JoinFile { name, job, secret, world, tracker, life, max, encrypt, is_for_status: false, durable };
         Ok(TrackerLife { join, secret: read, path: path.into(), former, begins })
     }
 
@@ -134,7 +139,7 @@ impl TrackerLife {
         self.former.is_some()
     }
 
-    /// Starts its server, and writes into the join file where that listens. Job, secret and epoch are this life's,
+    /// Starts its server, and writes into the join file where that listens. Job, secret, epoch and encryption are this life's,
     /// whatever the configuration says. Where the port is left open it is the former life's if that can be had: nobody
     /// has to look for it then.
     ///
@@ -142,6 +147,7 @@ impl TrackerLife {
     /// As [`TrackerServer::start`]; `Io` when the file can't be written. Nothing is left behind.
     pub fn serve(&mut self, mut config: TrackerServerConfig) -> Result<TrackerServer, Error> {
         (config.job, config.secret, config.rules.epoch) = (self.join.job, self.secret.clone(), self.join.life);
+        config.encrypt = self.join.encrypt;
         let former = self.former.filter(|former| former.ip() == config.listen && config.ports == PortRange::EPHEMERAL);
         let server = match former {
             Some(former) => {
@@ -181,11 +187,12 @@ impl TrackerLife {
 }
 
 fn terms_of(join: &JoinFile) -> JobTerms {
-    let JoinFile { name, world, max, durable, secret, .. } = join;
+    let JoinFile { name, world, max, encrypt, durable, secret, .. } = join;
     JobTerms {
         name: name.clone(),
         world: *world,
         max: *max,
+        encrypt: *encrypt,
         durable: durable.clone(),
         secret_file: secret.file().map(Path::to_path_buf),
     }
@@ -199,7 +206,7 @@ mod tests {
     use rejoin_protocol::tracker::{DeathLimit, TrackerConfig};
 
     fn terms(world: u32) -> JobTerms {
-        JobTerms { name: "training".into(), world, max: None, durable: None, secret_file: None }
+        JobTerms { name: "training".into(), world, max: None, encrypt: false, durable: None, secret_file: None }
     }
 
     fn config(ports: PortRange) -> TrackerServerConfig {
@@ -270,6 +277,7 @@ mod tests {
             (terms(3), "job training with 3 ranks was"),
             (JobTerms { name: "other".into(), ..terms(2) }, "job other with 2 ranks was"),
             (JobTerms { max: Some(4), ..terms(2) }, "2 ranks (at most 4) was"),
+            (JobTerms { encrypt: true, ..terms(2) }, "2 ranks, encrypted was"),
             (JobTerms { durable: Some(durable(1)), ..terms(2) }, "2 ranks and every checkpoint in /shared was"),
             (JobTerms { durable: Some(durable(5)), ..terms(2) }, "2 ranks and every 5th checkpoint in /shared was"),
             (JobTerms { secret_file: Some("/secret".into()), ..terms(2) }, "2 ranks and the secret in /secret was"),

@@ -52,12 +52,13 @@ impl Opened {
             refuse_present(path)?;
         }
         let (job, secret, world) = (config.job, config.secret.clone(), config.rules.world);
-        let max = config.rules.elastic.map(|elastic| elastic.max);
+        let (max, encrypt) = (config.rules.elastic.map(|elastic| elastic.max), config.encrypt);
         let server = TrackerServer::start(config)?;
         let tracker = server.address();
         if let Some(path) = &join_file {
             let (secret, durable) = (JobSecret::Here(secret.clone()), None);
-            JoinFile { name, job, secret, world, tracker, life: 1, max, is_for_status: false, durable }.write(path)?;
+            JoinFile { name, job, secret, world, tracker, life: 1, max, encrypt, is_for_status: false, durable }
+                .write(path)?;
         }
         let text = |text: String| CString::new(text).unwrap_or_default();
         let (job_text, address) = (text(job.to_string()), text(tracker.to_string()));

@@ -299,7 +299,13 @@ fn cooldown(text: &str) -> Result<Cooldown, String> {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let status = execute(Arguments::parse().command);
+    run::output::drain();
+    status
+}
+
+fn execute(command: Command) -> ExitCode {
+    match command {
         Command::Run(arguments) => start(*arguments),
         Command::Tracker(arguments) => serve(*arguments),
         Command::Status { join, watch, json } => ended(status::status(&join, watch, json)),

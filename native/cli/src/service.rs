@@ -4,6 +4,7 @@ use crate::listen::{own_address, Listen};
 use crate::run::durable::{Store, Wanted};
 use crate::run::ending::{Ending, OUTPUT_FAILED};
 use crate::run::output;
+use crate::run::ready::ending_signals;
 use crate::run::tracker::{rules, LEASE};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -124,7 +125,10 @@ fn begin(service: &Service) -> Result<(TrackerLife, Option<Store>, TrackerServer
     let durable = service.durable.as_ref().map(|wanted| wanted.place(JobId([0; 16]))).transpose()?;
     let (name, world, max) = (service.name.clone(), service.world, service.elastic.map(|elastic| elastic.max));
     let secret_file = service.secret.as_deref().map(whole).transpose()?;
-    let mut life = TrackerLife::begin(&service.join, JobTerms { name, world, max, durable, secret_file })?;
+    let mut life = TrackerLife::begin(
+        &service.join,
+        JobTerms { name, world, max, encrypt: service.encrypt, durable, secret_file },
+    )?;
     let (job, is_later) = (life.join.job, life.is_later());
     let fixed = Some(world).filter(|_| service.elastic.is_none());
     let open = |wanted| Store::open(wanted, fixed, job, is_later);
@@ -230,9 +234,8 @@ fn note(notice: TrackerNotice, recorder: &mut Recorder) {
 
 /// The last signal that came; a second one waits for nothing.
 fn watch_signals() -> std::io::Result<Arc<AtomicI32>> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let caught = Arc::new(AtomicI32::new(0));
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = ending_signals()?;
     let noted = caught.clone();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

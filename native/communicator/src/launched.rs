@@ -49,6 +49,8 @@ pub const TRACKER: &str = "REJOIN_TRACKER";
 pub const JOB: &str = "REJOIN_JOB";
 /// Number of the inherited descriptor that the secret is read from.
 pub const SECRET_DESCRIPTOR: &str = "REJOIN_SECRET_FD";
+/// `1` if what ranks send each other is encrypted.
+pub const ENCRYPT: &str = "REJOIN_ENCRYPT";
 /// `1` if the job wants to know how each rank spends its time ([`rejoin_protocol::profile`]).
 pub const DETAILS: &str = "REJOIN_DETAILS";
 
@@ -211,7 +213,7 @@ impl Launched {
         let agent = AgentConfig {
             job,
             secret,
-            encrypt: false,
+            encrypt: is_wanted(ENCRYPT),
             executor: executor(rank, task),
             listen,
             ports: PortRange::EPHEMERAL,

@@ -191,7 +191,7 @@ fn begin(folder: &Path, config: &TrackerServerConfig) -> Result<TrackerLife, Err
     let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let TrackerConfig { world, elastic, .. } = &config.rules;
     let max = elastic.map(|elastic| elastic.max);
-    let terms = JobTerms { name, world: *world, max, durable: None, secret_file: None };
+    let terms = JobTerms { name, world: *world, max, encrypt: config.encrypt, durable: None, secret_file: None };
     TrackerLife::begin(&folder.join(STATE), terms)
 }
 

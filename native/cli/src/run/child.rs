@@ -1,7 +1,7 @@
 //! One process of one rank: started, watched, signalled, reaped.
 
 use super::hosts::HERE;
-use super::output::{prefix, Sink, Stream};
+use super::output::{prefix, pump, Stream};
 use super::ssh::Ssh;
 use super::LauncherEvent;
 use crossbeam::channel::Sender;
@@ -27,8 +27,6 @@ pub struct Template {
     pub environment: Vec<(&'static str, String)>,
     /// The secret's anonymous file. Inherited, since it isn't closed on exec.
     pub secret: OwnedFd,
-    /// Where lines go.
-    pub sink: Sink,
     /// The launcher that has started this one names the rank before each line.
     pub is_plain: bool,
     /// How processes are started on other hosts; `None` where there are none.
@@ -118,10 +116,9 @@ impl Child {
             let _ = pipe.write_all(ssh.order(attempt, placement).as_bytes());
         }
         let prefix = if template.is_plain { String::new() } else { prefix(rank, attempt) };
-        let (out, err, sink, tell) =
-            (process.stdout.take(), process.stderr.take(), template.sink.clone(), tell.clone());
+        let (out, err, tell) = (process.stdout.take(), process.stderr.take(), tell.clone());
         let ended = LauncherEvent::Ended { rank, attempt };
-        let watched = watch((out, err), sink, prefix, pid, move || drop(tell.send(ended)));
+        let watched = watch((out, err), prefix, pid, move || drop(tell.send(ended)));
         let readers = match watched {
             Ok(readers) => readers,
             Err(cause) => {
@@ -167,18 +164,17 @@ impl Child {
 /// The threads that pass on what a process prints, and one that says when it has ended.
 fn watch(
     (out, err): (Option<ChildStdout>, Option<ChildStderr>),
-    sink: Sink,
     prefix: String,
     pid: Pid,
     ended: impl FnOnce() + Send + 'static,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let mut readers = Vec::new();
     if let Some(out) = out {
-        let (sink, prefix) = (sink.clone(), prefix.clone());
-        readers.push(thread::Builder::new().spawn(move || sink.pump(out, &prefix, Stream::Out))?);
+        let prefix = prefix.clone();
+        readers.push(thread::Builder::new().spawn(move || pump(out, &prefix, Stream::Out))?);
     }
     if let Some(err) = err {
-        readers.push(thread::Builder::new().spawn(move || sink.pump(err, &prefix, Stream::Err))?);
+        readers.push(thread::Builder::new().spawn(move || pump(err, &prefix, Stream::Err))?);
     }
     thread::Builder::new().spawn(move || {
         // Waits without reaping: the process id stays taken until the launcher's own thread reaps it.

@@ -2,6 +2,8 @@
 
 use super::ending::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
 use super::launcher::{Due, Run, State};
+use super::{output, LauncherEvent};
+use crossbeam::channel::Receiver;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::tracker::TrackerInput;
@@ -60,15 +62,23 @@ impl Run<'_> {
         self.after(self.options.limits.grace, Due::Kill);
     }
 
-    pub(super) fn wait_for_last_lines(&mut self) {
+    /// All that the ranks have printed is passed on, as slowly as it is read, unless the run ends for another reason
+    /// than that all is done.
+    pub(super) fn wait_for_last_lines(&mut self, receiver: &Receiver<LauncherEvent>) {
         let until = Instant::now() + LAST_LINES;
         while self.readers.iter().any(|reader| !reader.is_finished()) {
-            if Instant::now() > until {
-                self.say(
-                    "a process that a rank has left behind holds its output open; its last lines are not waited for",
-                );
-                return;
+            let (is_read, is_done) = (!output::is_writing(), self.ending.is_none() && self.parting.is_none());
+            if Instant::now() > until && (is_read || !is_done) {
+                let why = match is_read {
+                    true => "a process that a rank has left behind holds its output open",
+                    false => "nobody reads what the ranks have printed",
+                };
+                return self.say(&format!("{why}; its last lines are not waited for"));
             }
+            if let Ok(LauncherEvent::Signal(signal)) = receiver.try_recv() {
+                self.signalled(signal);
+            }
+            self.fire_timers();
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -95,7 +105,8 @@ impl Run<'_> {
         if let Some(cause) = self.recorder.failure() {
             self.say(&format!("the event log could not be written to its end: {cause}"));
         }
-        let is_lost = self.recorder.failure().is_some() || self.template.sink.has_lost_lines();
+        output::drain();
+        let is_lost = self.recorder.failure().is_some() || output::has_lost_lines();
         match status {
             0 if is_lost => OUTPUT_FAILED,
             status => status,

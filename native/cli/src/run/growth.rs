@@ -4,7 +4,7 @@ use super::discovery::refusal;
 use super::ending::NotBegun;
 use super::exclusions::{Exclusion, Exclusions};
 use super::hosts::{Hosts, HERE};
-use super::output::Sink;
+use super::say;
 use super::slots::{Discovery, Listing, Slots};
 use super::wait::{Wait, LOOK};
 use super::{LauncherEvent, Options};
@@ -41,12 +41,7 @@ impl Growth {
     ///
     /// # Errors
     /// The run is over when its time is up or a signal comes; `MembersMissing` when they don't come in time.
-    pub fn wait(
-        options: &Options,
-        wait: &Wait,
-        sink: &Sink,
-        receiver: &Receiver<LauncherEvent>,
-    ) -> Result<Growth, NotBegun> {
+    pub fn wait(options: &Options, wait: &Wait, receiver: &Receiver<LauncherEvent>) -> Result<Growth, NotBegun> {
         let (world, most) = (options.world, options.most_ranks());
         let Some(discovery) = &options.discovery else {
             let hosts = options.hosts.as_ref().map_or_else(|| Hosts::here(most), |hosts| Hosts::of(hosts));
@@ -72,7 +67,7 @@ impl Growth {
                     seen = format!("it named {slots}");
                 }
                 Ok(LauncherEvent::Listed(Err(text))) => {
-                    notes.failed(discovery, &text, sink);
+                    notes.failed(discovery, &text);
                     seen = text;
                 }
                 _ => {}
@@ -99,12 +94,12 @@ impl Growth {
     }
 
     /// These slots are there now. Hosts that can't be used are left out, and said.
-    pub fn list(&mut self, listing: Listing, sink: &Sink) {
+    pub fn list(&mut self, listing: Listing) {
         self.notes.answered();
         let (usable, refused): (Listing, Listing) =
             listing.into_iter().partition(|(host, _)| self.goes_elsewhere || host == HERE);
         for (host, _) in refused {
-            self.notes.refused(host, sink);
+            self.notes.refused(host);
         }
         self.hosts.list(&usable);
         self.relist();
@@ -155,9 +150,9 @@ impl Growth {
 
 impl Notes {
     /// There is no listing; said once.
-    pub fn failed(&mut self, discovery: &Discovery, text: &str, sink: &Sink) {
+    pub fn failed(&mut self, discovery: &Discovery, text: &str) {
         if !std::mem::replace(&mut self.fails, true) {
-            sink.say(&format!("--discovery {discovery}: {text}; {}", discovery.after_failure()));
+            say(&format!("--discovery {discovery}: {text}; {}", discovery.after_failure()));
         }
     }
 
@@ -167,9 +162,9 @@ impl Notes {
     }
 
     /// This host can't be used; said once.
-    fn refused(&mut self, host: String, sink: &Sink) {
+    fn refused(&mut self, host: String) {
         if self.refused.insert(host.clone()) {
-            sink.say(&refusal(&host));
+            say(&refusal(&host));
         }
     }
 }

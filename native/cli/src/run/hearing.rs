@@ -2,7 +2,7 @@
 
 use super::ending::Ending;
 use super::launcher::{Due, Run, State};
-use super::LauncherEvent;
+use super::{say, LauncherEvent};
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::text::Aftermath;
@@ -123,8 +123,7 @@ impl Run<'_> {
     /// no rank be left; and which ranks have ended well: the life before it may have sent them the end, and
     /// they are not there any more to say so.
     pub(super) fn revive_tracker(&mut self) {
-        let sink = &self.template.sink;
-        let start = self.store.as_mut().map_or(JobStart::Fresh, |store| store.start_again(|text| sink.say(text)));
+        let start = self.store.as_mut().map_or(JobStart::Fresh, |store| store.start_again(say));
         if let Err(error) = self.tracker.revive(start) {
             return self.end(Ending::JobFailed(format!("the tracker can't come back: {error}")));
         }

@@ -5,12 +5,11 @@ use super::durable::{made, unusable, Store};
 use super::ending::{Ending, NotBegun};
 use super::growth::Growth;
 use super::injections::InjectionReports;
-use super::output::Sink;
 use super::ready::{watch_signals, Ready};
 use super::restarts::Restarts;
 use super::tracker::JobTracker;
 use super::wait::Wait;
-use super::{LauncherEvent, Options};
+use super::{say, LauncherEvent, Options};
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::event_log::Recorder;
 use rejoin_agent::join_file::DurablePlace;
@@ -123,17 +122,16 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         has_rules.then(|| InjectionReports::open(sender.clone())).transpose().map_err(io("listen for fault rules"))?;
     let reported_where =
         injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
-    let sink = Sink::default();
     if let Some(discovery) = &options.discovery {
         super::discovery::watch(discovery, options.slots_per_host, sender.clone())?;
     }
-    let begun = Growth::wait(options, &wait, &sink, &receiver).and_then(|growth| match &options.joining {
+    let begun = Growth::wait(options, &wait, &receiver).and_then(|growth| match &options.joining {
         Some(joining) => {
-            let ready = Ready::joined(joining, &wait, &sink, &sender)?;
+            let ready = Ready::joined(joining, &wait, &sender)?;
             Ok((growth.joined(ready.world), ready))
         }
         None => {
-            let ready = Ready::own(options, growth.goes_elsewhere, &sink, &sender)?;
+            let ready = Ready::own(options, growth.goes_elsewhere, &sender)?;
             Ok((growth, ready))
         }
     });
@@ -141,14 +139,14 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         Ok(begun) => begun,
         Err(NotBegun::Failed(error)) => return Err(error),
         Err(NotBegun::Over(ending)) => {
-            sink.say(&ending.reason());
+            say(&ending.reason());
             return Ok(ending.status());
         }
     };
     let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
     let (copies, others) = (options.own_copies, world - 1);
     if copies > others && copies != OWN_COPIES {
-        sink.say(&format!(
+        say(&format!(
             "--own-copies {copies} is more than the {others} others that each rank has: each of them holds one"
         ));
     }
@@ -156,7 +154,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     environment.extend([(launched::SPILL, spill), (launched::INJECTED, reported_where.unwrap_or_default())]);
     let is_plain = options.order().is_some();
     let command = options.command.clone();
-    let template = Template { command, world, environment, secret: descriptor, sink, is_plain, ssh };
+    let template = Template { command, world, environment, secret: descriptor, is_plain, ssh };
     recorder.begins(
         world,
         options.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
@@ -249,11 +247,11 @@ impl Run<'_> {
                 self.report(event);
             }
         }
-        self.wait_for_last_lines();
+        self.wait_for_last_lines(receiver);
         self.conclude()
     }
 
     pub(super) fn say(&self, text: &str) {
-        self.template.sink.say(text);
+        say(text);
     }
 }

@@ -15,7 +15,7 @@ mod launcher;
 pub mod order;
 pub mod output;
 mod processes;
-mod ready;
+pub mod ready;
 mod restarts;
 mod slot_changes;
 mod slots;
@@ -172,6 +172,11 @@ pub struct Joining {
     pub host: String,
     /// The address that other hosts reach its ranks at; the one on the way to the tracker if it isn't given.
     pub address: Option<IpAddr>,
+}
+
+/// A line of the launcher's own.
+fn say(text: &str) {
+    output::say(&format!("rejoin: {text}"));
 }
 
 /// What the launcher's thread waits for.

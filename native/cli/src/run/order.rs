@@ -85,6 +85,7 @@ mod tests {
             tracker: "10.1.2.3:4711".parse().expect("an address"),
             life: 1,
             max: Some(4),
+            encrypt: true,
             is_for_status: false,
             durable: None,
         };

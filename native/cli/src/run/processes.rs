@@ -5,6 +5,7 @@ use super::ending::Ending;
 use super::hosts::HERE;
 use super::launcher::{Due, Run, State};
 use super::restarts::Decision;
+use super::say;
 use super::ssh::NO_CONNECTION;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::ids::Task;
@@ -113,7 +114,7 @@ impl Run<'_> {
     /// Whether a process that lacked descriptors is tried again. Said once, until one could be started.
     pub(super) fn may_start_later(&mut self, rank: u32, cause: &io::Error) -> bool {
         let since = *self.starved.get_or_insert_with(|| {
-            self.template.sink.say(&format!("rank {rank} can't be started now: {cause}; it is tried again"));
+            say(&format!("rank {rank} can't be started now: {cause}; it is tried again"));
             Instant::now()
         });
         since.elapsed() < SPAWN_LIMIT

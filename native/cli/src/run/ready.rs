@@ -3,7 +3,7 @@
 use super::durable::{is_here, unusable, Store};
 use super::ending::NotBegun;
 use super::joined::JoinedTracker;
-use super::output::Sink;
+use super::say;
 use super::ssh::Ssh;
 use super::tracker::{JobTracker, OwnTracker};
 use super::wait::Wait;
@@ -13,6 +13,8 @@ use rejoin_agent::join_file::{DurablePlace, JobSecret, JoinFile, JoinSource};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_communicator::launched;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -46,12 +48,7 @@ impl Ready {
     ///
     /// # Errors
     /// What keeps it from being begun.
-    pub fn own(
-        options: &Options,
-        goes_elsewhere: bool,
-        sink: &Sink,
-        sender: &Sender<LauncherEvent>,
-    ) -> Result<Ready, Error> {
+    pub fn own(options: &Options, goes_elsewhere: bool, sender: &Sender<LauncherEvent>) -> Result<Ready, Error> {
         let own_address = options.own_address(goes_elsewhere);
         let (job, secret) = (JobId::random()?, Secret::random()?);
         let wanted = options.durable.as_ref();
@@ -60,7 +57,7 @@ impl Ready {
         let durable = store.as_ref().map(|store| store.place().clone());
         let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
         for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
-            sink.say(&remark);
+            say(&remark);
         }
         let tracker = OwnTracker::start(options, own_address, (job, secret.clone()), start, sender.clone())?;
         let mut place = vec![
@@ -68,6 +65,7 @@ impl Ready {
             (launched::JOB, job.to_string()),
             // Not what the launcher was given itself, as a rank of another job.
             (launched::JOIN, String::new()),
+            (launched::ENCRYPT, String::new()),
         ];
         let mut ssh = None;
         if goes_elsewhere {
@@ -83,6 +81,7 @@ impl Ready {
                     tracker: tracker.address(),
                     life: 1,
                     max: options.elastic.map(|elastic| elastic.max),
+                    encrypt: false,
                     is_for_status: false,
                     durable: durable.clone(),
                 },
@@ -100,13 +99,8 @@ impl Ready {
     ///
     /// # Errors
     /// What keeps it from being joined.
-    pub fn joined(
-        joining: &Joining,
-        wait: &Wait,
-        sink: &Sink,
-        sender: &Sender<LauncherEvent>,
-    ) -> Result<Ready, NotBegun> {
-        let tracker = JoinedTracker::open(joining, wait, |text| sink.say(text), sender.clone())?;
+    pub fn joined(joining: &Joining, wait: &Wait, sender: &Sender<LauncherEvent>) -> Result<Ready, NotBegun> {
+        let tracker = JoinedTracker::open(joining, wait, say, sender.clone())?;
         let join = &tracker.join;
         join.durable.as_ref().map_or(Ok(()), |place| is_here(place, join.job))?;
         // Processes may go elsewhere.
@@ -118,6 +112,7 @@ impl Ready {
             (launched::TRACKER, join.tracker.to_string()),
             (launched::JOB, join.job.to_string()),
             (launched::JOIN, file.to_string_lossy().into_owned()),
+            (launched::ENCRYPT, u8::from(join.encrypt).to_string()),
             (launched::ADDRESS, tracker.address.to_string()),
             (launched::HOST, joining.host.clone()),
         ];
@@ -133,13 +128,24 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Signals that ask a program to end, but for those that it was started not to hear, as `nohup` has SIGHUP.
+///
+/// # Errors
+/// When they can't be watched for.
+pub fn ending_signals() -> io::Result<Signals> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let is_heard = |signal: &&i32| ignored >> (**signal - 1) & 1 == 0;
+    Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(is_heard))
+}
+
 /// Has the launcher hear of signals; what is returned is the first one, or 0.
 ///
 /// # Errors
 /// When they can't be watched for.
 pub fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<Arc<AtomicI32>> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = ending_signals()?;
     let first = Arc::new(AtomicI32::new(0));
     let noted = first.clone();
     std::thread::Builder::new().name("signals".into()).spawn(move || {

@@ -20,9 +20,9 @@ impl Run<'_> {
         let (Some(discovery), None) = (&self.options.discovery, &self.ending) else { return };
         match listing {
             // What it said last holds.
-            Err(text) => self.growth.notes.failed(discovery, &text, &self.template.sink),
+            Err(text) => self.growth.notes.failed(discovery, &text),
             Ok(listing) => {
-                self.growth.list(listing, &self.template.sink);
+                self.growth.list(listing);
                 self.evict();
                 self.fill();
             }

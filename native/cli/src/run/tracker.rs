@@ -151,6 +151,7 @@ impl OwnTracker {
                 tracker: self.address,
                 life: *epoch,
                 max: elastic.map(|elastic| elastic.max),
+                encrypt: self.config.encrypt,
                 is_for_status: true,
                 durable: None,
             };

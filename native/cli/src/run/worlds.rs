@@ -3,7 +3,7 @@
 
 use super::durable::Wanted;
 use super::launcher;
-use super::output::Sink;
+use super::say;
 use super::{Options, TimeLimits};
 use rejoin_agent::durable::{file, identity, LocalFolder};
 use rejoin_agent::event_log::{self, Record, What};
@@ -81,17 +81,12 @@ fn worlds(records: &[Record]) -> Result<Vec<World>, String> {
 pub fn again(options: &Options, log: &Path) -> Result<u8, Error> {
     let bad = |text: String| Error::new(Code::BadArgument, format!("--worlds {}: {text}", log.display()));
     let worlds = event_log::read(log).and_then(|records| worlds(&records)).map_err(bad)?;
-    let (sink, began) = (Sink::default(), Instant::now());
+    let began = Instant::now();
     let handed_over = Folder::new()?;
     for (at, world) in worlds.iter().enumerate() {
         let next = worlds.get(at + 1).map(|next| next.from);
         let until = next.map_or("its end".into(), |next| format!("version {next}"));
-        sink.say(&format!(
-            "from version {} to {until} in a world of {}, as in {}",
-            world.from,
-            world.ranks,
-            log.display()
-        ));
+        say(&format!("from version {} to {until} in a world of {}, as in {}", world.from, world.ranks, log.display()));
         let status = launcher::run(&Options {
             world: world.ranks,
             durable: Some(Wanted {

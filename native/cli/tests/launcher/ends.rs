@@ -138,3 +138,14 @@ fn a_launcher_that_never_has_enough_descriptors_gives_up_and_says_what_to_do() {
         assert_eq!(errors.matches(text).count(), 1, "{text}: {errors}");
     }
 }
+
+#[test]
+fn a_run_that_was_started_not_to_hear_of_a_terminals_end_goes_on() {
+    let said = finish(std::process::Command::new("sh").args([
+        "-c",
+        "trap '' HUP; exec \"$0\" run --timeout 50s -n 1 -- sh -c 'kill -HUP $PPID; sleep 1; echo done'",
+        env!("CARGO_BIN_EXE_rejoin"),
+    ]))
+    .ended(0);
+    assert!(said.out.contains("done"), "{}", said.out);
+}

@@ -1,6 +1,8 @@
 //! What ranks print, and what they are given.
 
-use crate::harness::{example, finish, rejoin, run};
+use crate::harness::{example, finish, rejoin, run, until};
+use std::io::Read;
+use std::process::{Child, ChildStdout, Stdio};
 
 #[test]
 fn lines_that_can_not_be_written_are_told_once_and_end_the_run_with_status_6() {
@@ -9,7 +11,55 @@ fn lines_that_can_not_be_written_are_told_once_and_end_the_run_with_status_6() {
     let output = command.stdout(full).output().expect("the binary can be run");
     let said = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(6), "{said}");
-    assert_eq!(said.matches("what the ranks print can't be written").count(), 1, "{said}");
+    assert_eq!(said.matches("what is printed can't be written").count(), 1, "{said}");
+}
+
+/// `rejoin run` with a pipe for its output, and the pipe.
+fn piped(arguments: &[&str]) -> (Child, ChildStdout) {
+    let mut child = rejoin(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be run");
+    let out = child.stdout.take().expect("a pipe");
+    (child, out)
+}
+
+#[test]
+fn a_reader_that_has_stopped_reading_keeps_the_launcher_from_nothing() {
+    let many = "i=0; while [ $i -lt 20000 ]; do echo \"$i as one of very many lines\"; i=$((i+1)); done";
+    let (child, _unread) = piped(&["run", "--timeout", "3s", "--grace", "1s", "-n", "2", "--", "sh", "-c", many]);
+    let ended = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8(ended.stderr).expect("text");
+    assert_eq!(ended.status.code(), Some(124), "{said}");
+    assert!(said.contains("nobody reads what the ranks have printed"), "{said}");
+}
+
+#[test]
+fn a_rank_that_dies_is_started_again_although_nobody_reads_what_is_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let again = folder.path().join("again").display().to_string();
+    let script = format!(
+        "[ $REJOIN_ATTEMPT -gt 0 ] && touch {again} && exit 0; i=0; while [ $i -lt 5000 ]; do echo \"$i of many lines \
+         that nobody reads\"; i=$((i+1)); done & sleep 1; kill -9 $$"
+    );
+    let options = ["run", "--timeout", "60s", "--restart", "-n", "1", "--"];
+    // Both outputs are one pipe, as with `2>&1 | less`.
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut command = rejoin(&[&options[..], &["sh", "-c", &script]].concat());
+    let mut child = command.stdout(writer.try_clone().expect("a pipe")).stderr(writer).spawn().expect("it can be run");
+    until("the rank runs again", || std::path::Path::new(&again).exists());
+    drop(reader);
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn what_was_printed_is_passed_on_as_slowly_as_it_is_read() {
+    let many = "i=0; while [ $i -lt 10000 ]; do echo \"$i as one of very many lines\"; i=$((i+1)); done";
+    let (mut child, mut out) = piped(&["run", "--timeout", "60s", "-n", "1", "--", "sh", "-c", many]);
+    // For longer than last lines are waited for whose writer isn't a rank any more.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert!(child.try_wait().expect("it is this process's child").is_none());
+    let mut text = String::new();
+    out.read_to_string(&mut text).expect("text");
+    assert_eq!(text.lines().count(), 10_000);
+    assert!(child.wait().expect("it ends").success());
 }
 
 #[test]

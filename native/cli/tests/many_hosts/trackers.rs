@@ -3,7 +3,11 @@
 use crate::harness::{finish, rejoin, signal, until};
 use crate::jobs::{digest, undisturbed, Job, WORLD};
 use crate::missing;
+use rejoin_agent::join_file::JoinFile;
+use rejoin_agent::protocol::ids::AgentId;
+use rejoin_agent::transport::{Hello, Keys, Link, Purpose, Received};
 use std::fs::Permissions;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -69,6 +73,81 @@ fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has
     let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     assert_eq!(digest(&[&a, &b]), undisturbed());
     second.ended().ended(0);
+}
+
+#[test]
+fn a_tracker_that_is_stopped_for_good_is_left_by_all_for_the_one_that_takes_over() {
+    let job = Job::new();
+    let first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    // Its connections stand, and the kernel acknowledges for it.
+    signal(first.child.id(), "STOP");
+    let mut second = job.tracker("second", "127.0.0.9");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+#[test]
+fn what_ranks_send_each_other_is_encrypted_where_the_tracker_was_told_so() {
+    let job = Job::new();
+    let join = job.path("join");
+    let common = ["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--listen", "127.0.0.1"];
+    let mut tracker = job.start("tracker", &[&common[..], &["--events", &job.events(), "--encrypt"]].concat());
+    until("the tracker is ready", || tracker.text("out").contains("join file"));
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way();
+    let join = JoinFile::read(join.as_ref()).expect("it can be read").expect("it is there");
+    let keys = Keys { job: join.job, secret: join.secret.read().expect("a secret"), encrypt: false };
+    let hello = Hello { agent: AgentId(8), purpose: Purpose::Fetch, encrypt: false };
+    let address = listener(*job.processes(&a).first().expect("rank 0 runs"));
+    let mut link = Link::connect(address, &keys, hello).expect("it listens");
+    let mut seen = String::new();
+    until("a link without encryption is refused", || match link.flush().map(drop).and_then(|()| link.receive()) {
+        // This end knows the other one's answer a message later.
+        Ok(Received::Pending | Received::Established) => false,
+        other => {
+            seen = format!("{other:?}");
+            true
+        }
+    });
+    assert!(seen.contains("encrypt"), "{seen}");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    tracker.ended().ended(0);
+}
+
+/// Where a process listens.
+fn listener(pid: u32) -> SocketAddr {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
+    let sockets: Vec<_> = links.filter_map(|link| std::fs::read_link(link.path()).ok()).collect();
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).expect("it runs");
+    let its = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|fields| {
+        fields[3] == "0A" && sockets.iter().any(|socket| socket.to_string_lossy() == format!("socket:[{}]", fields[9]))
+    });
+    let (address, port) = its.expect("it listens")[1].split_once(':').expect("an address and a port");
+    let hex = |digits| u32::from_str_radix(digits, 16).expect("a number");
+    (hex(address).to_le_bytes(), hex(port) as u16).into()
+}
+
+#[test]
+fn a_launcher_whose_join_file_has_become_another_jobs_leaves_that_one_alone() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let mut a = job.host("a", "127.0.0.2", "0-1");
+    until("its ranks run", || job.processes(&a).len() == 2);
+    first.kill();
+    std::fs::remove_file(job.path("join")).expect("the tracker has left it");
+    std::fs::remove_file(job.events()).expect("the tracker has left it");
+    let mut second = job.tracker("second", "127.0.0.1");
+    let (mut c, mut d) = (job.host("c", "127.0.0.4", "0-1"), job.host("d", "127.0.0.5", "2-3"));
+    let (c, d) = (c.ended().ended(0), d.ended().ended(0));
+    assert_eq!(digest(&[&c, &d]), undisturbed());
+    assert!(!c.err.contains("another launcher"), "{}", c.err);
+    second.ended().ended(0);
+    assert!(a.child.try_wait().expect("it is this process's child").is_none(), "{}", a.text("err"));
+    a.kill();
 }
 
 #[test]

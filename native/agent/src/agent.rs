@@ -14,6 +14,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{Attempt, Checkpoint, Lineage, MemberId, Rank, Task, Version, UNMADE};
+use rejoin_protocol::message::TEXT_LIMIT;
 use rejoin_protocol::report::Report;
 use rejoin_transport::Keys;
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ impl Agent {
         planes.all().for_each(|plane| plane.attach(reports.clone()));
         let thread = std::thread::Builder::new()
             .name("rejoin-control".into())
-            .spawn(move || control.run())
+            .spawn(move || control.live())
             .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
         let standing = Mutex::default();
         Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address, writer, standing })
@@ -134,7 +135,7 @@ impl Agent {
     /// its host, or that its training library's collectives can be taken over.
     ///
     /// # Errors
-    /// As [`Agent::join`]; `Incompatible` too where the job has agreed on what this one can't.
+    /// As [`Agent::join`]; `BadArgument` for terms of more than 64 KiB; `Incompatible` too where the job has agreed on what this one can't.
     pub fn join_offering(
         &self,
         rank: Rank,
@@ -143,6 +144,14 @@ impl Agent {
         offer: Offer,
         at_most: Duration,
     ) -> Result<Joined, Error> {
+        if fingerprint.len() > TEXT_LIMIT {
+            let text = format!(
+                "the terms of rank {rank} have {} bytes; at most {TEXT_LIMIT} are expected, as all ranks are sent them: \
+                 give a digest of what is longer",
+                fingerprint.len()
+            );
+            return Err(Error::new(Code::BadArgument, text));
+        }
         let wait = Waiting::new();
         self.shared.command(Command::Join { rank, attempt, fingerprint, offer, wait: wait.clone() });
         wait.wait(at_most, || {
@@ -412,7 +421,7 @@ impl Agent {
     pub fn end(&self) {
         self.shared.command(Command::Close);
         if let Some(control) = self.control.lock().take() {
-            // A control thread that panicked has nothing left to say; its waiting cells were answered on the way out.
+            // One that panicked has said so to all that waited.
             let _ = control.join();
         }
         // Whose memory they use may be gone as soon as the agent is.

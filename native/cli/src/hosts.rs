@@ -13,13 +13,15 @@ pub fn host(text: &str) -> Result<(String, u32), String> {
     };
     match slots.filter(|slots| is_host(name) && (1..=MOST_RANKS).contains(slots)) {
         Some(slots) => Ok((name.into(), slots)),
-        None => Err(format!("expected a host, or one with its number of slots from 1 to {MOST_RANKS}, as node7:4")),
+        None => Err(format!("expected a host, or one with its number of slots from 1 to {MOST_RANKS}, as node7:4; one with an IPv6 address \
+             alone needs a name, in /etc/hosts or the configuration of ssh")),
     }
 }
 
-/// Whether this may be the name of a host; what begins with a hyphen ssh would take for an option.
+/// Whether this may be the name of a host; what begins with a hyphen ssh would take for an option, and what is behind a
+/// colon isn't told from a number of slots.
 pub fn is_host(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace)
+    !name.is_empty() && !name.starts_with('-') && !name.contains(|letter: char| letter == ':' || letter.is_whitespace())
 }
 
 #[cfg(test)]
@@ -30,7 +32,7 @@ mod tests {
     fn a_host_has_one_slot_or_as_many_as_are_said() {
         assert_eq!(host("node7"), Ok(("node7".into(), 1)));
         assert_eq!(host("me@node7:4"), Ok(("me@node7".into(), 4)));
-        for text in ["", ":4", "node7:", "node7:0", "node7:-1", "node7:x", "-oProxyCommand=x", "a b:2"] {
+        for text in ["", ":4", "node7:", "node7:0", "node7:-1", "node7:x", "-oProxyCommand=x", "a b:2", "2001:db8::7"] {
             assert!(host(text).expect_err(text).contains("as node7:4"), "{text}");
         }
     }

@@ -43,6 +43,7 @@ use rejoin_transport::{Entrance, Keys, Link};
 use results_fetch::{Question, ResultsFetch, WaitingResults};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracker::TrackerLink;
@@ -228,7 +229,17 @@ impl Control {
     }
 
     /// Runs until the agent is over.
-    pub(crate) fn run(mut self) {
+    /// The thread of it, from beginning to end.
+    pub(crate) fn live(mut self) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run())) {
+            let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+            self.over = Some(format!("a defect in Rejoin: {}", words.unwrap_or("its control thread has panicked")));
+        }
+        // Who waits is told whatever has happened: nobody else would.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.finish()));
+    }
+
+    fn run(&mut self) {
         let mut events = Events::with_capacity(256);
         self.handle(None);
         if self.tracker.next.is_some() {
@@ -238,7 +249,6 @@ impl Control {
         while self.over.is_none() {
             self.turn(&mut events);
         }
-        self.finish();
     }
 
     /// Waits until there is something to be done, and does of it what can be done without making others wait.

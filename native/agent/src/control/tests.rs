@@ -148,6 +148,25 @@ fn what_ends_an_incarnation_is_known_before_its_worker_is_freed() {
 }
 
 #[test]
+fn a_control_thread_that_panics_leaves_no_caller_waiting() {
+    let mut control = control();
+    let plane = Arc::new(Idle::default());
+    assert!(plane.freeing.set(Box::new(|_| panic!("planted by the test"))).is_ok());
+    control.planes = Planes { collectives: None, channels: Some(plane) };
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+    let there = MemberState { incarnation: Some(member.incarnation), ..MemberState::default() };
+    let waiting = Waiting::new();
+    let waits = MemberState { joining: Some(waiting.clone()), ..MemberState::default() };
+    control.members.extend([(member.rank, there), (Rank(1), waits)]);
+    let shared = control.shared.clone();
+    shared.command(Command::Free { member, error: Error::new(Code::BadState, "ended by the test") });
+    std::thread::spawn(move || control.live()).join().expect("the panic goes no further");
+    let error = waiting.answered_within(LIMIT).expect("an answer").expect_err("an error");
+    assert!(error.message.contains("planted by the test"), "{error}");
+    assert!(shared.is_over());
+}
+
+#[test]
 fn what_a_rank_has_called_stays_for_its_peers_when_its_task_has_ended() {
     let (mut control, member, freed) = started();
     control.obey(Command::Report { member, report: Report::Left { failure: None } });

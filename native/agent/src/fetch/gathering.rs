@@ -4,6 +4,7 @@
 
 use super::{Reply, Request};
 use crate::digest::{digest, part_digest};
+use crate::reservation;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Checkpoint, MemberId};
@@ -150,7 +151,12 @@ impl Gathering {
             return if self.stripes.is_empty() { NextStripe::Failed } else { NextStripe::Wait };
         };
         if self.checkpoint.is_made() && self.bytes.is_empty() {
-            self.bytes = vec![0; self.checkpoint.length as usize];
+            if let Err(reason) = self.make_room(self.checkpoint.length) {
+                self.tried.push(reason);
+                self.missing.push(range);
+                self.holders.push_front(holder);
+                return NextStripe::Failed;
+            }
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -189,6 +195,14 @@ impl Gathering {
             self.sources.push(stripe.holder);
         }
         self.missing.push(stripe.part.start..stripe.range.end);
+    }
+
+    /// Of a model that doesn't fit, who asks for it is told, and its process lives on.
+    fn make_room(&mut self, length: u64) -> Result<(), String> {
+        let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+        reservation::check(|| "the checkpoint that is fetched".into(), bytes).map_err(|error| error.message)?;
+        self.bytes = vec![0; bytes];
+        Ok(())
     }
 
     /// Nothing of what is here is of use.
@@ -268,8 +282,10 @@ impl Gathering {
                         return Progress::Brought;
                     }
                     if made != self.checkpoint {
+                        if let Err(reason) = self.make_room(made.length) {
+                            return Progress::Failed(reason);
+                        }
                         self.checkpoint = made;
-                        self.bytes = vec![0; made.length as usize];
                     }
                     if made.length == 0 {
                         return self.brought(number);
@@ -346,7 +362,7 @@ impl Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
+    use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version, UNMADE};
 
     fn model(length: u64) -> Vec<u8> {
         (0..length).map(|place| (place % 251) as u8).collect()
@@ -371,6 +387,23 @@ mod tests {
             asked.push((number, holder.agent.0));
         }
         asked
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_into_memory_is_an_error_of_who_asks_for_it() {
+        let holder = at(8, "there");
+        let member = MemberId { rank: Rank(1), incarnation: Incarnation::nth(1) };
+        let huge = Checkpoint { length: 1 << 62, ..checkpoint(b"model") };
+        let mut gathering = Gathering::new(member, huge, vec![holder.clone()], "here", Instant::now());
+        assert_eq!(gathering.next(Instant::now()), NextStripe::Failed);
+        assert!(gathering.failure().message.contains("bytes of memory at once"), "{}", gathering.failure());
+        // One whose length its holder says.
+        let lazy = Checkpoint { length: UNMADE, digest: 0, ..huge };
+        let mut gathering = Gathering::new(member, lazy, vec![holder], "here", Instant::now());
+        let [(number, _)] = asked(&mut gathering)[..] else { panic!("it is asked once") };
+        let answer = wire::encode(&Reply::Is(huge));
+        let progress = gathering.message(number, Kind::Control, &answer, Instant::now());
+        assert!(matches!(&progress, Progress::Failed(reason) if reason.contains("bytes of memory")));
     }
 
     /// A holder with these bytes answers until its stripe is here, or so many bytes have gone.

@@ -34,10 +34,11 @@ impl Ssh {
         };
         let rejoin = std::env::current_exe().map_err(|cause| io("where `rejoin` is", cause))?;
         let folder = std::env::current_dir().map_err(|cause| io("which folder it is in", cause))?;
-        let words: Vec<String> = options.ssh.split_whitespace().map(String::from).collect();
-        if words.is_empty() {
-            return Err(Error::new(Code::BadArgument, "--ssh is empty; expected a command, as \"ssh -p 2222\""));
-        }
+        let words = shlex::split(&options.ssh).filter(|words| !words.is_empty()).ok_or_else(|| {
+            let seen =
+                format!("--ssh is {:?}; expected a command, as a shell would read it: \"ssh -p 2222\"", options.ssh);
+            Error::new(Code::BadArgument, seen)
+        })?;
         let mut before = OsString::from("cd ");
         before.push(quoted(folder.as_os_str()));
         before.push(" && exec ");

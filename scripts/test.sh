@@ -45,16 +45,17 @@ native=(--workspace --lib --bins --tests --locked)
 {
   cargo build --workspace --bins --examples --locked && cargo test "${native[@]}" --no-run
 } >"$reports/cargo.log" 2>&1 || failed=1
-# What waits for nothing has whatever time of the processors is left over until the end: the library that
-# gradle puts into the jars, and what only computes.
+# What waits for nothing has whatever time of the processors is left over: the library that gradle puts into the
+# jars, and the jars; then, until the end, what only computes.
 {
   renice -n 19 "$BASHPID" >/dev/null
-  scripts/cargo-portable.sh "$(uname -m)" -p rejoin-jni >"$reports/portable.log" 2>&1
-  tests only >"$reports/cargo-computed.log" 2>&1
-} &
-computing=$!
+  scripts/cargo-portable.sh "$(uname -m)" -p rejoin-jni
+  gradle --no-daemon --quiet --parallel testClasses :integration-tests:ready
+} >"$reports/compiled.log" 2>&1 &
+compiling=$!
 {
-  tests but &&
+  # Most of them wait for processes more than they compute.
+  RUST_TEST_THREADS=3 tests but &&
     # More of ssh, Open MPI and Slurm.
     { [ "$long" != long ] || cargo test -p rejoin-cli --test other_launchers --locked -- --ignored; }
 } >>"$reports/cargo.log" 2>&1 || failed=1
@@ -73,6 +74,12 @@ if [ "$long" = long ]; then
 fi
 
 step "jvm: build and units"
+wait "$compiling" # what is wrong with it, gradle says once more
+{
+  renice -n 19 "$BASHPID" >/dev/null
+  tests only
+} >"$reports/cargo-computed.log" 2>&1 &
+computing=$!
 # A test that fails must not keep the clusters' tests from what they need.
 if gradle --no-daemon --quiet --parallel --continue check :integration-tests:ready >"$reports/gradle.log" 2>&1; then
   :
@@ -186,7 +193,9 @@ if [ "$long" = long ]; then
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
-  suite flink20 kill flink.FlinkKillIT
+  for set in flink120 flink20; do
+    JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true" suite "$set" kill flink.FlinkKillIT
+  done
   step "published modules: the same bytes from two folders"
   scripts/reproducible.sh >"$reports/reproducible.log" 2>&1 || failed=1
   grep -E '^(FAIL|the same|[<>])' "$reports/reproducible.log"

@@ -126,9 +126,17 @@ class SparkSettingsIT {
     List<String> used = executors(run, 1);
     assertEquals(2, used.size(), used.toString());
     assertEquals(2, new HashSet<>(used).size(), "an excluded executor was used: " + used);
-    // The next failure leaves the slots of the other ranks alone.
+  }
+
+  @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
+  void a_rank_that_has_failed_on_as_many_executors_as_it_may_use_ends_the_job_with_the_settings()
+      throws Exception {
+    Map<String, String> settings = new HashMap<>(EXCLUSION);
+    settings.put("spark.excludeOnFailure.task.maxTaskAttemptsPerNode", "4");
+    // The second failure leaves the slots of the other ranks alone.
     RejoinRun again =
-        run(spark, WORKERS)
+        run(Sessions.of(Sessions.Shape.SINGLE, settings), WORKERS)
             .setting("spark.rejoin.members.timeout", "15s")
             .fault(Fault.of(1).version(3, 20_000).throwError())
             .fault(Fault.of(1).incarnation(1).version(5, 20_000).throwError());

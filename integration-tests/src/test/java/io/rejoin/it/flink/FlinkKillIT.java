@@ -7,6 +7,7 @@ import io.rejoin.Faults;
 import java.util.List;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** For the versions of Flink beside the default one. */
 @DisplayName("a kill is survived")
@@ -18,6 +19,7 @@ class FlinkKillIT {
   }
 
   @Test
+  @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   @DisplayName("a TaskManager is killed while XGBoost trains")
   void xgboost() throws Exception {
     Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");

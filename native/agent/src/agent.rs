@@ -135,7 +135,8 @@ impl Agent {
     /// its host, or that its training library's collectives can be taken over.
     ///
     /// # Errors
-    /// As [`Agent::join`]; `BadArgument` for terms of more than 64 KiB; `Incompatible` too where the job has agreed on what this one can't.
+    /// As [`Agent::join`]; `BadArgument` for terms of more than 64 KiB; `Incompatible` too where
+    /// the job has agreed on what this one can't.
     pub fn join_offering(
         &self,
         rank: Rank,

@@ -139,9 +139,9 @@ impl TrackerLife {
         self.former.is_some()
     }
 
-    /// Starts its server, and writes into the join file where that listens. Job, secret, epoch and encryption are this life's,
-    /// whatever the configuration says. Where the port is left open it is the former life's if that can be had: nobody
-    /// has to look for it then.
+    /// Starts its server, and writes into the join file where that listens. Job, secret, epoch and
+    /// encryption are this life's, whatever the configuration says. Where the port is left open it
+    /// is the former life's if that can be had: nobody has to look for it then.
     ///
     /// # Errors
     /// As [`TrackerServer::start`]; `Io` when the file can't be written. Nothing is left behind.

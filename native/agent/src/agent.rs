@@ -147,8 +147,8 @@ impl Agent {
     ) -> Result<Joined, Error> {
         if fingerprint.len() > TEXT_LIMIT {
             let text = format!(
-                "the terms of rank {rank} have {} bytes; at most {TEXT_LIMIT} are expected, as all ranks are sent them: \
-                 give a digest of what is longer",
+                "the terms of rank {rank} have {} bytes; at most {TEXT_LIMIT} are expected, as all ranks are sent \
+                 them: give a digest of what is longer",
                 fingerprint.len()
             );
             return Err(Error::new(Code::BadArgument, text));

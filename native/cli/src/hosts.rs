@@ -13,8 +13,10 @@ pub fn host(text: &str) -> Result<(String, u32), String> {
     };
     match slots.filter(|slots| is_host(name) && (1..=MOST_RANKS).contains(slots)) {
         Some(slots) => Ok((name.into(), slots)),
-        None => Err(format!("expected a host, or one with its number of slots from 1 to {MOST_RANKS}, as node7:4; one with an IPv6 address \
-             alone needs a name, in /etc/hosts or the configuration of ssh")),
+        None => Err(format!(
+            "expected a host, or one with its number of slots from 1 to {MOST_RANKS}, as node7:4; one with an IPv6 \
+             address alone needs a name, in /etc/hosts or the configuration of ssh"
+        )),
     }
 }
 

@@ -128,7 +128,8 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Signals that ask a program to end, but for those that it was started not to hear, as `nohup` has SIGHUP.
+/// Signals that ask a program to end; of SIGHUP it doesn't hear where it was started with that ignored, as by `nohup`.
+/// (SIGINT is ignored in whatever a script starts in the background, and is for it nevertheless if it comes.)
 ///
 /// # Errors
 /// When they can't be watched for.
@@ -136,8 +137,8 @@ pub fn ending_signals() -> io::Result<Signals> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    let is_heard = |signal: &&i32| ignored >> (**signal - 1) & 1 == 0;
-    Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(is_heard))
+    let hears_hangup = ignored >> (SIGHUP - 1) & 1 == 0;
+    Signals::new([SIGINT, SIGTERM].into_iter().chain(hears_hangup.then_some(SIGHUP)))
 }
 
 /// Has the launcher hear of signals; what is returned is the first one, or 0.

@@ -48,13 +48,25 @@ public final class EventDelivery {
     }
   }
 
-  /** Waits until the listener has had all events so far, at most so long. */
-  public void await(long waitLimitMillis) throws InterruptedException {
+  /** Behind all events so far. */
+  public Mark mark() {
     CountDownLatch reached = new CountDownLatch(1);
     queue.add(reached::countDown);
-    if (!reached.await(waitLimitMillis, TimeUnit.MILLISECONDS)) {
-      LOG.warn("{} is slow: {} events are still to be delivered", name(), queue.size());
-    }
+    return limit -> {
+      boolean is = reached.await(limit, TimeUnit.MILLISECONDS);
+      if (!is) {
+        LOG.warn("{} is slow: {} events are still to be delivered", name(), queue.size() - 1);
+      }
+      return is;
+    };
+  }
+
+  /** A place in what a listener is brought. */
+  public interface Mark {
+    /**
+     * Waits until the listener has had all that comes before, at most so long; says whether it has.
+     */
+    boolean await(long limitMillis) throws InterruptedException;
   }
 
   /** No more events come; those that are queued are still delivered. */

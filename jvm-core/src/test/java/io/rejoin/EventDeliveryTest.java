@@ -1,6 +1,7 @@
 package io.rejoin;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
@@ -31,7 +32,7 @@ class EventDeliveryTest {
             });
     delivery.deliver(event(1));
     delivery.deliver(event(2));
-    delivery.await(LIMIT_MILLIS);
+    delivery.mark().await(LIMIT_MILLIS);
     assertEquals(List.of(1L, 2L), had);
     delivery.close();
   }
@@ -55,12 +56,28 @@ class EventDeliveryTest {
       delivery.deliver(event(i));
     }
     hangs.countDown();
-    delivery.await(LIMIT_MILLIS);
+    delivery.mark().await(LIMIT_MILLIS);
     assertEquals(1 + EventDelivery.MOST_WAITING, had.size());
     delivery.deliver(event(all));
-    delivery.await(LIMIT_MILLIS);
+    delivery.mark().await(LIMIT_MILLIS);
     assertEquals(all, had.get(had.size() - 1), "it goes on when it can follow again");
     delivery.close();
+  }
+
+  @Test
+  void a_listener_that_hangs_is_no_reason_to_find_another_one_slow() throws Exception {
+    CountDownLatch hangs = new CountDownLatch(1);
+    EventDelivery slow = new EventDelivery("hangs", event -> await(hangs));
+    EventDelivery idle = new EventDelivery("idle", event -> had.add(event.number("text")));
+    slow.deliver(event(1));
+    idle.deliver(event(1));
+    EventDelivery.Mark behind = slow.mark();
+    EventDelivery.Mark other = idle.mark();
+    assertFalse(behind.await(2_000));
+    assertTrue(other.await(0), "it has had all that came before");
+    hangs.countDown();
+    slow.close();
+    idle.close();
   }
 
   private static void await(CountDownLatch latch) {

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
@@ -29,6 +30,10 @@ import org.slf4j.LoggerFactory;
  */
 final class DurableJob implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(DurableJob.class);
+
+  /** As long as agents wait for a checkpoint that is written there. */
+  static final long LIMIT_MILLIS = 30_000;
+
   private static final int NAME_BYTES = 16;
 
   /** Failures that would come again from what is in the folder. */
@@ -158,17 +163,21 @@ final class DurableJob implements AutoCloseable {
       try {
         T result = training.get();
         // A model is one, whoever has the folder.
-        job.lock.remove();
+        job.within("removed", job.lock::remove);
+        if (job.lock.isKnownLost()) {
+          // It has interrupted the training, which was over.
+          Thread.interrupted();
+        }
         return result;
       } catch (Exception failed) {
-        RejoinException fenced = job.lock.loss();
+        RejoinException fenced = job.loss();
         if (fenced != null) {
           fenced.addSuppressed(failed);
           throw fenced;
         }
         if (failed instanceof RejoinException
             && OF_NO_USE.contains(((RejoinException) failed).code())) {
-          job.lock.remove();
+          job.within("removed", job.lock::remove);
           if (((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST) {
             // It may begin again, as the same one.
             hasNotBegun(job.key);
@@ -228,7 +237,48 @@ final class DurableJob implements AutoCloseable {
 
   @Override
   public void close() {
-    PreparedInput.uninterrupted(lock::close);
-    AT_WORK.remove(key);
+    // In this order: while the folder is being removed nobody here begins the same training.
+    within(
+        "unlocked",
+        () -> {
+          lock.close();
+          AT_WORK.remove(key);
+        });
+  }
+
+  private RejoinException loss() {
+    AtomicReference<RejoinException> loss = new AtomicReference<>();
+    within("looked at", () -> loss.set(lock.loss()));
+    if (loss.get() != null) {
+      // By the lock, so that the training ends: it isn't to be seen outside.
+      Thread.interrupted();
+    }
+    return loss.get();
+  }
+
+  /**
+   * Does something with the folder, and doesn't wait for a file system that hangs, as a mounted one
+   * may for ever: neither a model nor an end is held up by it.
+   */
+  private void within(String done, Runnable work) {
+    Thread worker = new Thread(work, "rejoin-durable-end");
+    worker.setDaemon(true);
+    worker.start();
+    PreparedInput.uninterrupted(
+        () -> {
+          try {
+            worker.join(LIMIT_MILLIS);
+          } catch (InterruptedException again) {
+            Thread.currentThread().interrupt();
+          }
+        });
+    if (worker.isAlive()) {
+      LOG.warn(
+          "durable folder {} couldn't be {} within {} s: its file system doesn't answer. Look after"
+              + " it by hand",
+          folder,
+          done,
+          LIMIT_MILLIS / 1000);
+    }
   }
 }

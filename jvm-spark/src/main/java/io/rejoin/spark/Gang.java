@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.java.JavaFutureAction;
@@ -24,6 +25,13 @@ final class Gang {
 
   /** How long a job that has its result waits for the tasks of its ranks. */
   private static final long LAST_TASKS_MILLIS = 10_000;
+
+  /** How Spark says that a stage was tried too often. */
+  private static final String STAGE_FAILED = "maximum allowable number of times";
+
+  private static final String STAGE_ATTEMPTS =
+      "after as many tries of the stage as it makes of one whose input is lost again and again"
+          + " (spark.stage.maxConsecutiveAttempts; spark.rejoin.input.replicas keeps more copies)";
 
   private static final String EXCLUDED =
       "because no executor may take the rank again that has failed:"
@@ -101,10 +109,10 @@ final class Gang {
    * @throws RejoinException the job's error; CANCELLED when the user ended it
    */
   byte[] run(RDD<?> gang) {
-    context.addSparkListener(registry);
     String before = context.getLocalProperty(SparkRegistry.PROPERTY);
     context.setLocalProperty(SparkRegistry.PROPERTY, tracker.job().toString());
     try {
+      registry.listen();
       JavaFutureAction<?> job = gang.toJavaRDD().collectAsync();
       stage = job;
       events.start();
@@ -132,15 +140,27 @@ final class Gang {
       if (notices != null) {
         PreparedInput.uninterrupted(notices::close);
       }
+      PreparedInput.uninterrupted(this::awaitTheEnd);
       listeners.forEach(EventDelivery::close);
+    }
+  }
+
+  /** Of a fit that was interrupted listeners hear the end, too: it comes through the tracker. */
+  private void awaitTheEnd() {
+    try {
+      events.join(TimeUnit.SECONDS.toMillis(1));
+    } catch (InterruptedException again) {
+      Thread.currentThread().interrupt();
     }
   }
 
   /** However many listeners are slow, the fit waits but once. */
   private void awaitListeners() throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(LAST_EVENTS_MILLIS);
-    for (EventDelivery listener : listeners) {
-      listener.await(TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime()));
+    List<EventDelivery.Mark> marks =
+        listeners.stream().map(EventDelivery::mark).collect(Collectors.toList());
+    for (EventDelivery.Mark mark : marks) {
+      mark.await(TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime()));
     }
   }
 
@@ -158,6 +178,9 @@ final class Gang {
       registry.catchUp();
       if (String.valueOf(cause.getMessage()).contains("excludeOnFailure")) {
         return givenUp(EXCLUDED, cause);
+      }
+      if (String.valueOf(cause.getMessage()).contains(STAGE_FAILED)) {
+        return givenUp(STAGE_ATTEMPTS, cause);
       }
       if (registry.mostFailuresOfOneTask() <= surroundings.deathsRetried()) {
         return cancelled("Spark ended the training job: " + cause.getMessage(), cause);
@@ -297,7 +320,8 @@ final class Gang {
       step.run();
     } catch (RejoinException e) {
       LOG.debug("job {} is over: {}", tracker.job().brief(), e.getMessage());
-    } catch (Exception e) {
+    } catch (Exception | LinkageError e) {
+      // Of Spark's that it calls some are no public interface.
       LOG.warn("job {}: what an event asks for could not be done", tracker.job().brief(), e);
     }
   }

@@ -177,7 +177,9 @@ final class Moves {
 
     /** Whether all that train are to go. */
     boolean allLeave() {
-      return !leaving.isEmpty() && of(task -> !task.isSpare() && !goes(task)).isEmpty();
+      // Without a rank anywhere they are about to join: then nothing is known yet.
+      List<Task> ranks = of(task -> !task.isSpare());
+      return !ranks.isEmpty() && ranks.stream().allMatch(this::goes);
     }
 
     private List<Task> of(Predicate<Task> which) {
@@ -383,8 +385,14 @@ final class Moves {
   }
 
   private Step want(boolean all, long at, String why) {
-    after = newest;
-    wantedAt = at;
+    boolean isOutstanding = after >= 0 && !isUsed;
+    boolean isRaised = all && hasDurable && !wantsDurable;
+    if (!isOutstanding || isRaised) {
+      // One that is waited for stays as it is: otherwise each further notice would begin the wait
+      // anew.
+      after = newest;
+      wantedAt = at;
+    }
     isUsed = false;
     waitsFor = "";
     if (all && hasDurable) {

@@ -34,9 +34,10 @@ import org.apache.spark.sql.types.Metadata;
 
 /**
  * What a data set is computed from, as a digest that is the same in another application for the
- * same query over the same files: all of its analyzed plan but the numbers that Spark gives
- * columns, and of each source of files, how it is read and each file's name, length and time. What
- * it can't see into (a function's code, a table of another source, the time of day) it names.
+ * same query over the same files: its columns' names, all of its analyzed plan but the numbers that
+ * Spark gives columns, and of each source of files, how it is read and each file's name, length and
+ * time. What it can't see into (a function's code, a table of another source, the time of day) it
+ * names.
  */
 final class PlanDigest {
   private static final String OPERATORS = "org.apache.spark.sql.catalyst.plans.logical.";
@@ -64,6 +65,9 @@ final class PlanDigest {
     configuration = dataset.sparkSession().sparkContext().hadoopConfiguration();
     RuntimeConfig settings = dataset.sparkSession().conf();
     SETTINGS.forEach(name -> add(name + "=" + settings.get(name)));
+    // Spark leaves names out of a canonical plan, and by its columns' names a training chooses
+    // them.
+    Arrays.asList(dataset.columns()).forEach(this::add);
     addPlan(dataset.queryExecution().analyzed().canonicalized());
   }
 

@@ -162,6 +162,7 @@ final class Registry {
   private final Map<Integer, Integer> deaths = new HashMap<>();
   private final Map<String, String> killsWanted = new HashMap<>();
   private String lastFailure = "";
+  private int newestStage;
 
   /** An executor is there. */
   synchronized Optional<String> executorAdded(String executor, String host, long at) {
@@ -310,13 +311,15 @@ final class Registry {
             deaths.put(next[rank], count);
           }
         });
-    tasks.values().stream()
-        .filter(one -> one.state == State.JOINED)
-        .forEach(
-            one -> {
-              one.state = State.STARTED;
-              one.rank = -1;
-            });
+    for (Entry one : tasks.values()) {
+      if (one.state == State.JOINED) {
+        one.state = State.STARTED;
+        one.rank = -1;
+      } else if (one.rank >= 0) {
+        // What Spark says of it later is about the rank that it was.
+        one.rank = one.rank < next.length ? next[one.rank] : -1;
+      }
+    }
   }
 
   /** The tracker has declared a rank lost. */
@@ -340,7 +343,9 @@ final class Registry {
   synchronized Optional<String> taskFailed(
       int index, int stage, int attempt, String why, boolean counts, long at) {
     Entry entry = task(index, stage, attempt);
-    if (counts) {
+    // Spark counts those of its newest try of the stage alone; of an older one's tasks it only says
+    // that they ended.
+    if (counts && stage == newestStage) {
       failures.merge(index, 1, Integer::sum);
       lastFailure = entry.name + ": " + why;
       if (entry.rank >= 0) {
@@ -521,6 +526,10 @@ final class Registry {
    */
   private Entry task(int index, int stage, int attempt) {
     long order = order(stage, attempt);
+    if (stage > newestStage) {
+      newestStage = stage;
+      failures.clear();
+    }
     Entry newest = tasks.get(index);
     if (newest != null && newest.order == order) {
       return newest;

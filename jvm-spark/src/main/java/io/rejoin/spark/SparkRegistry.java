@@ -50,6 +50,9 @@ final class SparkRegistry extends SparkListener {
 
   private static final long CATCH_UP_MILLIS = 2_000;
 
+  /** Spark's name of the driver among executors. */
+  private static final String DRIVER = "driver";
+
   /** So long a cluster manager's answer is waited for, whom Spark asks to end an executor. */
   private static final long KILL_MILLIS = 1_000;
 
@@ -75,9 +78,22 @@ final class SparkRegistry extends SparkListener {
     this.context = surroundings.context();
     this.besideExecutors = besideExecutors;
     this.tracker = tracker;
-    InputPreparation.blockManagers()
-        .filter(one -> !one.isDriver())
-        .forEach(one -> log(registry.executorAdded(one.executorId(), one.host(), now())));
+  }
+
+  /** Listens from now on, and takes what Spark has said before. */
+  void listen() {
+    context.addSparkListener(this);
+    // Whoever comes or goes from here on is heard of; what Spark knows of the others may be a
+    // moment behind its bus.
+    catchUp();
+    ScalaCollections.rest(context.statusStore().executorList(true).iterator()).stream()
+        .filter(one -> !one.id().equals(DRIVER))
+        .forEach(one -> log(registry.executorAdded(one.id(), host(one.hostPort()), now())));
+  }
+
+  private static String host(String hostAndPort) {
+    int port = hostAndPort.lastIndexOf(':');
+    return port < 0 ? hostAndPort : hostAndPort.substring(0, port);
   }
 
   /** What is known of executors and tasks. */

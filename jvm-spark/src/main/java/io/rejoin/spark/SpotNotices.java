@@ -7,6 +7,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
@@ -39,6 +41,17 @@ final class SpotNotices {
   private int leaving;
   private boolean allLeave;
   private boolean isOff;
+
+  /**
+   * Asks the cluster manager, which may be out of reach for minutes, in the order of what is asked.
+   */
+  private final ExecutorService asks =
+      Executors.newSingleThreadExecutor(
+          work -> {
+            Thread thread = new Thread(work, "rejoin-asks-for-executors");
+            thread.setDaemon(true);
+            return thread;
+          });
 
   /**
    * Of a gang.
@@ -118,8 +131,10 @@ final class SpotNotices {
   }
 
   /** The gang is over: what was asked for beyond what the application wants isn't any more. */
-  void close() {
-    guarded(() -> askForExecutors(0));
+  synchronized void close() {
+    isOff = true;
+    askForExecutors(0);
+    asks.shutdown();
   }
 
   private synchronized void guarded(Runnable work) {
@@ -252,6 +267,9 @@ final class SpotNotices {
     for (String executor : registry.executorsThatStay()) {
       try {
         ExecutorSummary summary = context.statusStore().executorSummary(executor);
+        if (!summary.isActive()) {
+          continue;
+        }
         int taken = Math.max(summary.activeTasks(), registry.tasksOn(executor));
         free += Math.max(0, summary.maxTasks() - taken);
       } catch (NoSuchElementException unknown) {
@@ -275,13 +293,24 @@ final class SpotNotices {
     }
     if (context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
       if (now > before) {
-        context.requestExecutors(now - before);
+        asks.execute(() -> asked(() -> context.requestExecutors(now - before)));
       }
       return;
     }
     int wanted = context.getConf().getInt("spark.executor.instances", INSTANCES);
     LOG.info("job {}: {} executors are asked for, {} of them are to go", job, wanted + now, now);
-    context.requestTotalExecutors(wanted + now, 0, ScalaCollections.noMap());
+    asks.execute(
+        () ->
+            asked(() -> context.requestTotalExecutors(wanted + now, 0, ScalaCollections.noMap())));
+  }
+
+  /** A replacement that can't be asked for comes when the executor has gone. */
+  private void asked(Runnable request) {
+    try {
+      request.run();
+    } catch (Exception | LinkageError e) {
+      LOG.warn("job {}: the cluster manager could not be asked for executors", job, e);
+    }
   }
 
   private void sayWhatIsLost(boolean all) {

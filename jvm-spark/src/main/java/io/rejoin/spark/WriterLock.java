@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.Executors;
@@ -28,6 +29,9 @@ final class WriterLock implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(WriterLock.class);
   private static final String PREFIX = "writer-";
 
+  /** How the names of lists of pages end ({@link DurablePages}). */
+  private static final String LISTS = ".pages";
+
   /** How often there is a new file, and how long one has to stay to count as left behind. */
   static final long RENEW_MILLIS = 2_000;
 
@@ -47,7 +51,7 @@ final class WriterLock implements AutoCloseable {
   private HadoopFolder files;
   private long number;
   private boolean isOver;
-  private String lostTo;
+  private volatile String lostTo;
 
   private WriterLock(DurableFolder of, String owner, Runnable whenLost) {
     this.of = of;
@@ -199,15 +203,15 @@ final class WriterLock implements AutoCloseable {
   }
 
   private void isLost() throws IOException {
-    lostTo = ownerOf(others());
+    lostTo = "another application";
     keeper.shutdown();
+    lostTo = ownerOf(others());
   }
 
   /**
    * Whether another application has taken it over, looked up now.
    *
-   * @return FENCED; null while it is held. What {@code whenLost} has interrupted is interrupted no
-   *     more
+   * @return FENCED; null while it is held
    */
   synchronized RejoinException loss() {
     try {
@@ -220,7 +224,6 @@ final class WriterLock implements AutoCloseable {
     if (lostTo == null) {
       return null;
     }
-    Thread.interrupted();
     return new RejoinException(
         RejoinException.Code.FENCED,
         "the durable folder "
@@ -232,21 +235,43 @@ final class WriterLock implements AutoCloseable {
             + " s; that one trains on");
   }
 
-  /** Removes the folder with all that is in it, if it is still held; and ends. */
+  /** Whether it is known that another application has taken it over. */
+  boolean isKnownLost() {
+    return lostTo != null;
+  }
+
+  /**
+   * Removes the folder with all that is in it, if it is seen to be held; and ends. It stays locked
+   * while that takes, which may be minutes.
+   */
   synchronized void remove() {
-    if (loss() == null) {
-      try {
-        // The lock goes last: whoever comes in between waits, and finds all of it or nothing.
-        for (String name : names().collect(toList())) {
-          if (!name.equals(mine + number)) {
-            files.remove(name);
+    try {
+      List<String> there = names().collect(toList());
+      if (isOver || lostTo != null || !there.contains(mine + number)) {
+        return;
+      }
+      // The lists first: without one what is left of the pages is nothing that anybody takes for
+      // all of them.
+      there.sort(Comparator.comparing(name -> !name.endsWith(LISTS)));
+      long renewed = System.nanoTime();
+      for (String name : there) {
+        if (name.startsWith(mine)) {
+          continue;
+        }
+        if (System.nanoTime() - renewed > TimeUnit.MILLISECONDS.toNanos(RENEW_MILLIS)) {
+          renewed = System.nanoTime();
+          renew();
+          if (lostTo != null) {
+            return;
           }
         }
-        close();
-        files.removeIfEmpty();
-      } catch (IOException e) {
-        LOG.warn("durable folder {} can't be removed; remove it by hand: {}", of, e.toString());
+        files.remove(name);
       }
+      // The lock goes last: whoever comes in between waits, and finds all of it or nothing.
+      close();
+      files.removeIfEmpty();
+    } catch (IOException e) {
+      LOG.warn("durable folder {} can't be removed; remove it by hand: {}", of, e.toString());
     }
   }
 

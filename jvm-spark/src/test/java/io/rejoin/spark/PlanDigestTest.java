@@ -77,6 +77,15 @@ class PlanDigestTest {
     assertFalse(Arrays.equals(before, digest(query(0))));
   }
 
+  @Test
+  void the_same_columns_by_other_names_are_another_input() throws Exception {
+    Dataset<Row> first = read().select(functions.col("a").as("x"), functions.col("b").as("y"));
+    Dataset<Row> second = read().select(functions.col("a").as("y"), functions.col("b").as("x"));
+    assertFalse(Arrays.equals(digest(first), digest(second)));
+    assertFalse(Arrays.equals(digest(read().toDF("x", "y")), digest(read().toDF("y", "x"))));
+    assertArrayEquals(digest(first), digest(read().selectExpr("a AS x", "b AS y")));
+  }
+
   private static byte[] digest(Dataset<?> dataset) throws Exception {
     MessageDigest sha = MessageDigest.getInstance("SHA-256");
     PlanDigest digest = new PlanDigest(sha);

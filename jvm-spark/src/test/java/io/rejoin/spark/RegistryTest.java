@@ -45,6 +45,30 @@ class RegistryTest {
   }
 
   @Test
+  void what_spark_says_of_an_older_try_of_the_stage_counts_for_nobody() {
+    registry.taskJoined(1, 0, 0, 1, "3", 1_000);
+    registry.taskStarted(0, 1, 0, 17, "4", 2_000);
+    registry.taskFailed(1, 0, 0, "FENCED", true, 3_000);
+    assertEquals(0, registry.failuresOfTask(1));
+    assertEquals(0, registry.deathsOfRank(1));
+    registry.taskFailed(0, 1, 0, "killed", true, 4_000);
+    assertEquals(1, registry.mostFailuresOfOneTask());
+    registry.taskStarted(0, 2, 0, 18, "4", 5_000);
+    assertEquals(0, registry.mostFailuresOfOneTask(), "Spark counts anew");
+  }
+
+  @Test
+  void a_task_that_was_lost_before_the_world_shrank_dies_for_no_rank_of_the_new_one() {
+    for (int index = 0; index < 3; index++) {
+      registry.taskJoined(index, 0, 0, index, Integer.toString(index), 1_000);
+    }
+    registry.rankLost(1, "1", "silent", 2_000);
+    registry.worldChanged(new int[] {0, -1, 1});
+    registry.taskFailed(1, 0, 0, "its host is gone", true, 3_000);
+    assertEquals(0, registry.deathsOfRank(1));
+  }
+
+  @Test
   void an_executor_that_is_gone_stays_so_whatever_is_reported_late() {
     registry.executorGone("3", "exit 137", 1);
     assertEquals(Optional.empty(), registry.executorAdded("3", "h", 2));

@@ -109,7 +109,7 @@ final class JobPage {
     long spares = job.number("spares");
     return job.ranksThere()
         + " of "
-        + job.number("ranks")
+        + job.world()
         + (spares > 0 ? ", and " + spares + (spares == 1 ? " spare" : " spares") : "");
   }
 

@@ -97,7 +97,7 @@ public final class JobRecorder implements AutoCloseable {
     if (hasNew) {
       hasNew = false;
       lastProgress = at;
-      log.accept(jobs.progress(job));
+      jobs.progress(job).ifPresent(log);
     }
   }
 

@@ -55,6 +55,10 @@ final class JobView {
   private final long began;
   private final Map<String, String> facts;
   private final Map<Integer, RankView> ranks = new TreeMap<>();
+
+  /** By the last change of the world; -1 before one. */
+  private int resizedTo = -1;
+
   private final Map<String, String> hosts = new HashMap<>();
 
   /** Of agents. */
@@ -180,11 +184,17 @@ final class JobView {
     }
   }
 
+  /** How many ranks there are to be. */
+  long world() {
+    return resizedTo < 0 ? number("ranks") : resizedTo;
+  }
+
   /** All join again, as other ranks. */
   private void resized(int world, long at) {
     open.values().forEach(one -> one.cut(at));
     open.clear();
     ranks.clear();
+    resizedTo = world;
     for (int rank = 0; rank < world; rank++) {
       ranks.put(rank, new RankView(rank, at));
     }

@@ -6,9 +6,11 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
 
 /** The jobs of one application, and the tab's pages of them. Safe to use from several threads. */
 final class TabJobs {
@@ -39,6 +41,13 @@ final class TabJobs {
       return false;
     }
     jobs.put(job, new JobView(job, event));
+    // Of those that are over the oldest goes first, then of those that run.
+    jobs.values().stream()
+        .filter(JobView::isOver)
+        .map(JobView::job)
+        .limit(Math.max(0, jobs.size() - MOST))
+        .collect(Collectors.toList())
+        .forEach(jobs::remove);
     Iterator<String> oldest = jobs.keySet().iterator();
     while (jobs.size() > MOST) {
       oldest.next();
@@ -47,9 +56,9 @@ final class TabJobs {
     return true;
   }
 
-  /** How far a job is, as one event. */
-  synchronized TrainingEvent progress(String job) {
-    return ProgressEvent.of(jobs.get(job));
+  /** How far a job is, as one event; empty for one that is too old. */
+  synchronized Optional<TrainingEvent> progress(String job) {
+    return Optional.ofNullable(jobs.get(job)).map(ProgressEvent::of);
   }
 
   /**

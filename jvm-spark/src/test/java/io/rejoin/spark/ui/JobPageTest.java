@@ -72,6 +72,22 @@ class JobPageTest {
   }
 
   @Test
+  void a_job_that_runs_stays_however_many_come_and_go_meanwhile() {
+    TabJobs jobs = new TabJobs();
+    for (int i = 1; i <= 2 * TabJobs.MOST; i++) {
+      jobs.accept("a" + i, TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
+      if (i > 1) {
+        jobs.accept("a" + i, new TrainingEvent(new String[] {"JobEnded"}, 1));
+      }
+    }
+    String list = jobs.html(null, at -> "", executor -> Map.of());
+    assertTrue(list.contains("?job=a1\""), list);
+    assertFalse(list.contains("?job=a2\""), "more than " + TabJobs.MOST + " jobs are kept");
+    assertTrue(jobs.progress("a1").isPresent());
+    assertTrue(jobs.progress("a2").isEmpty());
+  }
+
+  @Test
   void one_job_is_shown_at_once_and_of_several_a_list_with_the_newest_first() {
     TabJobs jobs = new TabJobs();
     jobs.accept("a1", TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));

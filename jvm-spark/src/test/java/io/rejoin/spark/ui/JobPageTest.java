@@ -77,7 +77,7 @@ class JobPageTest {
     for (int i = 1; i <= 2 * TabJobs.MOST; i++) {
       jobs.accept("a" + i, TrainingEvent.recorded(JobView.BEGAN, JobEvents.facts(3), 0));
       if (i > 1) {
-        jobs.accept("a" + i, new TrainingEvent(new String[] {"JobEnded"}, 1));
+        jobs.accept("a" + i, TrainingEvent.recorded("JobEnded", Map.of("digest", "abcdef"), 1));
       }
     }
     String list = jobs.html(null, at -> "", executor -> Map.of());

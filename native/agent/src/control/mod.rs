@@ -228,8 +228,7 @@ impl Control {
         Millis(self.began.elapsed().as_millis() as u64)
     }
 
-    /// Runs until the agent is over.
-    /// The thread of it, from beginning to end.
+    /// Runs until the agent is over, and ends it, also where that is a defect's doing.
     pub(crate) fn live(mut self) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run())) {
             let words = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());

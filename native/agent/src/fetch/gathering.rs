@@ -151,7 +151,7 @@ impl Gathering {
             return if self.stripes.is_empty() { NextStripe::Failed } else { NextStripe::Wait };
         };
         if self.checkpoint.is_made() && self.bytes.is_empty() {
-            if let Err(reason) = self.make_room(self.checkpoint.length) {
+            if let Err(reason) = self.reserve(self.checkpoint.length) {
                 self.tried.push(reason);
                 self.missing.push(range);
                 self.holders.push_front(holder);
@@ -198,7 +198,7 @@ impl Gathering {
     }
 
     /// Of a model that doesn't fit, who asks for it is told, and its process lives on.
-    fn make_room(&mut self, length: u64) -> Result<(), String> {
+    fn reserve(&mut self, length: u64) -> Result<(), String> {
         let bytes = usize::try_from(length).unwrap_or(usize::MAX);
         reservation::check(|| "the checkpoint that is fetched".into(), bytes).map_err(|error| error.message)?;
         self.bytes = vec![0; bytes];
@@ -282,7 +282,7 @@ impl Gathering {
                         return Progress::Brought;
                     }
                     if made != self.checkpoint {
-                        if let Err(reason) = self.make_room(made.length) {
+                        if let Err(reason) = self.reserve(made.length) {
                             return Progress::Failed(reason);
                         }
                         self.checkpoint = made;

@@ -2,7 +2,8 @@
 
 use super::ending::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
 use super::launcher::{Due, Run, State};
-use super::{output, LauncherEvent};
+use super::output::{self, LAST_LINES};
+use super::LauncherEvent;
 use crossbeam::channel::Receiver;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Processes that don't end by themselves when the job is over get SIGTERM after this time.
 const TERM_AFTER: Duration = Duration::from_secs(1);
-/// Processes that left their group may hold an output open; they are waited for no longer than this.
-const LAST_LINES: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
     pub(super) fn is_over(&self) -> bool {
@@ -65,10 +64,17 @@ impl Run<'_> {
     /// All that the ranks have printed is passed on, as slowly as it is read, unless the run ends for another reason
     /// than that all is done.
     pub(super) fn wait_for_last_lines(&mut self, receiver: &Receiver<LauncherEvent>) {
-        let until = Instant::now() + LAST_LINES;
+        // Time in which something waits for its reader doesn't count: what is printed by processes that a rank has
+        // left behind, which may hold its output open for ever, mostly doesn't wait.
+        let (mut waited, mut looked) = (Duration::ZERO, Instant::now());
         while self.readers.iter().any(|reader| !reader.is_finished()) {
             let (is_read, is_done) = (!output::is_writing(), self.ending.is_none() && self.parting.is_none());
-            if Instant::now() > until && (is_read || !is_done) {
+            let since = looked.elapsed();
+            looked += since;
+            if is_read || !is_done {
+                waited += since;
+            }
+            if waited > LAST_LINES {
                 let why = match is_read {
                     true => "a process that a rank has left behind holds its output open",
                     false => "nobody reads what the ranks have printed",

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// A line without an end is passed on in pieces of this many bytes.
 const LINE_LIMIT: u64 = 1 << 20;
-/// So long the program's last lines are waited for.
-const LAST_LINES: Duration = Duration::from_secs(2);
+/// So long last lines are waited for that may never come, or that nobody may ever read.
+pub const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Whether lines were lost, which is said once.
 static HAS_LOST_LINES: AtomicBool = AtomicBool::new(false);

@@ -53,11 +53,11 @@ public final class EventDelivery {
     CountDownLatch reached = new CountDownLatch(1);
     queue.add(reached::countDown);
     return limit -> {
-      boolean is = reached.await(limit, TimeUnit.MILLISECONDS);
-      if (!is) {
+      boolean hasCome = reached.await(limit, TimeUnit.MILLISECONDS);
+      if (!hasCome) {
         LOG.warn("{} is slow: {} events are still to be delivered", name(), queue.size() - 1);
       }
-      return is;
+      return hasCome;
     };
   }
 

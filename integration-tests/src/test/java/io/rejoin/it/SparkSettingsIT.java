@@ -111,15 +111,19 @@ class SparkSettingsIT {
     }
   }
 
+  /** All executors are on one host here, and hosts would be excluded, too. */
+  private static SparkSession excludingExecutors() {
+    Map<String, String> settings = new HashMap<>(EXCLUSION);
+    settings.put("spark.excludeOnFailure.task.maxTaskAttemptsPerNode", "4");
+    return Sessions.of(Sessions.Shape.SINGLE, settings);
+  }
+
   @Test
   void an_executor_on_which_a_rank_has_failed_is_not_used_for_it_again_where_exclusion_is_on()
       throws Exception {
     String expected = calm();
-    Map<String, String> settings = new HashMap<>(EXCLUSION);
-    // All executors are on one host here, and hosts are excluded, too.
-    settings.put("spark.excludeOnFailure.task.maxTaskAttemptsPerNode", "4");
-    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE, settings);
-    RejoinRun run = run(spark, WORKERS).fault(Fault.of(1).version(3, 20_000).throwError());
+    RejoinRun run =
+        run(excludingExecutors(), WORKERS).fault(Fault.of(1).version(3, 20_000).throwError());
     Outcome outcome = train("excluded", run);
     assertNull(outcome.trouble());
     assertEquals(expected, outcome.digest(), "events: " + run.events());
@@ -132,11 +136,9 @@ class SparkSettingsIT {
   @EnabledIfSystemProperty(named = "rejoin.it.long", matches = "true")
   void a_rank_that_has_failed_on_as_many_executors_as_it_may_use_ends_the_job_with_the_settings()
       throws Exception {
-    Map<String, String> settings = new HashMap<>(EXCLUSION);
-    settings.put("spark.excludeOnFailure.task.maxTaskAttemptsPerNode", "4");
     // The second failure leaves the slots of the other ranks alone.
     RejoinRun again =
-        run(Sessions.of(Sessions.Shape.SINGLE, settings), WORKERS)
+        run(excludingExecutors(), WORKERS)
             .setting("spark.rejoin.members.timeout", "15s")
             .fault(Fault.of(1).version(3, 20_000).throwError())
             .fault(Fault.of(1).incarnation(1).version(5, 20_000).throwError());

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import org.apache.hadoop.fs.Path;
@@ -241,8 +242,11 @@ final class DurableJob implements AutoCloseable {
     within(
         "unlocked",
         () -> {
-          lock.close();
-          AT_WORK.remove(key);
+          try {
+            lock.close();
+          } finally {
+            AT_WORK.remove(key);
+          }
         });
   }
 
@@ -264,14 +268,20 @@ final class DurableJob implements AutoCloseable {
     Thread worker = new Thread(work, "rejoin-durable-end");
     worker.setDaemon(true);
     worker.start();
-    PreparedInput.uninterrupted(
-        () -> {
-          try {
-            worker.join(LIMIT_MILLIS);
-          } catch (InterruptedException again) {
-            Thread.currentThread().interrupt();
-          }
-        });
+    long begun = System.nanoTime();
+    // The lock interrupts whoever trains when it is lost, which may be found just here.
+    boolean interrupted = false;
+    for (long left = LIMIT_MILLIS; worker.isAlive() && left > 0; ) {
+      try {
+        worker.join(left);
+      } catch (InterruptedException meanwhile) {
+        interrupted = true;
+      }
+      left = LIMIT_MILLIS - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
     if (worker.isAlive()) {
       LOG.warn(
           "durable folder {} couldn't be {} within {} s: its file system doesn't answer. Look after"

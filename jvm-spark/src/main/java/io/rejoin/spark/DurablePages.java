@@ -32,6 +32,9 @@ import org.apache.spark.rdd.RDD;
  * source. Laid out as docs/pages.md says.
  */
 final class DurablePages implements Serializable {
+  /** How the name of an input's list of pages ends. */
+  static final String LIST = ".pages";
+
   private static final long serialVersionUID = 1L;
   private static final int LIST_VERSION = 2;
   private static final int DIGEST_BYTES = 32;
@@ -125,7 +128,7 @@ final class DurablePages implements Serializable {
   }
 
   private String listName() {
-    return what + ".pages";
+    return what + LIST;
   }
 
   /** The list of an input's pages; its last bytes are the SHA-256 of all others. */

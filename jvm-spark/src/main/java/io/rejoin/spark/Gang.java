@@ -30,7 +30,7 @@ final class Gang {
   private static final String STAGE_FAILED = "maximum allowable number of times";
 
   private static final String STAGE_ATTEMPTS =
-      "after as many tries of the stage as it makes of one whose input is lost again and again"
+      "after as many attempts of the stage as it makes of one whose input is lost again and again"
           + " (spark.stage.maxConsecutiveAttempts; spark.rejoin.input.replicas keeps more copies)";
 
   private static final String EXCLUDED =

@@ -343,7 +343,8 @@ final class Registry {
   synchronized Optional<String> taskFailed(
       int index, int stage, int attempt, String why, boolean counts, long at) {
     Entry entry = task(index, stage, attempt);
-    // Spark counts those of its newest try of the stage alone; of an older one's tasks it only says
+    // Spark counts those of the newest attempt of the stage alone; of an older one's tasks it only
+    // says
     // that they ended.
     if (counts && stage == newestStage) {
       failures.merge(index, 1, Integer::sum);

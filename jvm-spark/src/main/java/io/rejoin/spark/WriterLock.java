@@ -29,9 +29,6 @@ final class WriterLock implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(WriterLock.class);
   private static final String PREFIX = "writer-";
 
-  /** How the names of lists of pages end ({@link DurablePages}). */
-  private static final String LISTS = ".pages";
-
   /** How often there is a new file, and how long one has to stay to count as left behind. */
   static final long RENEW_MILLIS = 2_000;
 
@@ -252,7 +249,7 @@ final class WriterLock implements AutoCloseable {
       }
       // The lists first: without one what is left of the pages is nothing that anybody takes for
       // all of them.
-      there.sort(Comparator.comparing(name -> !name.endsWith(LISTS)));
+      there.sort(Comparator.comparing(name -> !name.endsWith(DurablePages.LIST)));
       long renewed = System.nanoTime();
       for (String name : there) {
         if (name.startsWith(mine)) {

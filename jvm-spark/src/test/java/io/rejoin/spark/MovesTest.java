@@ -95,6 +95,19 @@ class MovesTest {
   }
 
   @Test
+  void further_notices_do_not_begin_the_wait_for_a_checkpoint_anew() {
+    freeSlots = 1;
+    notice("e1");
+    decide();
+    at += Moves.CHECKPOINT_MILLIS - 1;
+    moves.entered(0, 8);
+    notice("e0");
+    assertEquals(7, steps().get(0).after(), "the newest version isn't more than was asked for");
+    at += 1;
+    assertTrue(decide().contains(Action.MOVE), "it has waited for as long as it waits");
+  }
+
+  @Test
   void a_spare_on_an_executor_that_stays_is_a_place() {
     tasks.add(new Task(20, 3, 0, 0, -1, "e3"));
     notice("e1");

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.spark.Registry.Action;
@@ -45,7 +46,7 @@ class RegistryTest {
   }
 
   @Test
-  void what_spark_says_of_an_older_try_of_the_stage_counts_for_nobody() {
+  void what_spark_says_of_an_older_attempt_of_the_stage_counts_for_nobody() {
     registry.taskJoined(1, 0, 0, 1, "3", 1_000);
     registry.taskStarted(0, 1, 0, 17, "4", 2_000);
     registry.taskFailed(1, 0, 0, "FENCED", true, 3_000);
@@ -66,6 +67,21 @@ class RegistryTest {
     registry.worldChanged(new int[] {0, -1, 1});
     registry.taskFailed(1, 0, 0, "its host is gone", true, 3_000);
     assertEquals(0, registry.deathsOfRank(1));
+  }
+
+  @Test
+  void while_the_world_changes_not_all_that_train_are_taken_for_going() {
+    for (int index = 0; index < 2; index++) {
+      registry.executorAdded(Integer.toString(index), "h", 500);
+      registry.taskJoined(index, 0, 0, index, Integer.toString(index), 1_000);
+    }
+    registry.executorLeaves("1", "Spark decommissions it", 2_000);
+    assertFalse(registry.situation(0).allLeave());
+    registry.worldChanged(new int[] {0, -1});
+    assertFalse(registry.situation(0).allLeave(), "nobody has joined yet");
+    registry.executorLeaves("0", "Spark decommissions it", 3_000);
+    registry.taskJoined(0, 0, 0, 0, "0", 3_500);
+    assertTrue(registry.situation(0).allLeave());
   }
 
   @Test

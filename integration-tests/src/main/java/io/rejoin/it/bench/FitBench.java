@@ -62,8 +62,7 @@ final class FitBench {
         "spark.executor.extraJavaOptions",
         (key, options) -> options.replace("-XX:+UseSerialGC", "-XX:+UseG1GC"));
     // A file is a rank's rows: those of a shuffle come in another order each time, in which two
-    // fits of the
-    // stock estimator differ, too.
+    // fits of the stock estimator differ, too.
     settings.put("spark.sql.files.maxPartitionBytes", "4g");
     settings.put("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     String folder =

@@ -167,6 +167,7 @@ class JobViewTest {
     events.begun(3).lost(3_000, 1, "1", 100, 1);
     events.event(5_000, "Resized", "ranks", "0,,1", "world", "2", "reason", "no slot");
     assertEquals(List.of(RankState.WAITING, RankState.WAITING), states());
+    assertEquals(2, view.world());
     assertTrue(view.recoveries().get(0).isOver());
     assertEquals("there are 2 ranks from now on: no slot", view.notes().get(5_000L));
     events.joined(5_100, 0, 2, "0").joined(5_100, 1, 2, "2").entered(5_200, 1, 1);

@@ -38,6 +38,7 @@ mod link;
 mod link_error;
 mod listener;
 mod output;
+mod reset;
 mod secret;
 pub mod shm;
 
@@ -47,4 +48,5 @@ pub use hello::{Hello, Purpose};
 pub use link::{Flushed, Link, Received};
 pub use link_error::LinkError;
 pub use listener::{Listener, PortRange};
+pub use reset::reset;
 pub use secret::{random_u64, JobId, Keys, Secret};

@@ -414,8 +414,7 @@ impl Link {
     /// Ends the link at once, with a reset: what the kernel still holds is dropped, and the other end gets an error
     /// rather than an end. Dropping a link is the gentle way.
     pub fn reset(self) {
-        // If this fails the connection is gone already.
-        let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+        crate::reset(&self.socket);
     }
 
     fn shake(&mut self) -> Result<Received, LinkError> {

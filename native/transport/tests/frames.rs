@@ -12,6 +12,7 @@ use rejoin_protocol::wire::{self, Header, Kind, HEADER_BYTES, PAYLOAD_LIMIT};
 use rejoin_transport::{Flushed, Keys, Link, LinkError, Received};
 use socket2::SockRef;
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 const INITIATOR: Token = Token(0);
@@ -335,6 +336,16 @@ fn a_reset_is_seen_as_one() {
     initiator.reset();
     let error = until("the reset", || acceptor.receive().err());
     assert!(matches!(&error, LinkError::Io(cause) if cause.kind() == ErrorKind::ConnectionReset), "{error:?}");
+}
+
+#[test]
+fn a_reset_is_seen_though_a_forked_process_holds_the_connection_too() {
+    let (mut initiator, mut acceptor) = established(false);
+    let held = initiator.socket().as_fd().try_clone_to_owned().unwrap();
+    initiator.reset();
+    let error = until("the reset", || acceptor.receive().err());
+    assert!(matches!(&error, LinkError::Io(cause) if cause.kind() == ErrorKind::ConnectionReset), "{error:?}");
+    drop(held);
 }
 
 #[test]

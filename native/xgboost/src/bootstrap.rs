@@ -225,7 +225,7 @@ impl Bootstrap {
                 let Some(stream) = early.pop_front() else { break };
                 if !for_ring && self.opening.contains_key(peer) {
                     self.strangers.extend(stream.peer_addr());
-                    kernel::reset(stream);
+                    rejoin_transport::reset(stream);
                     continue;
                 }
                 let expected = if for_ring { self.world as usize * (HOST_SLOT + PORT_BYTES) } else { 4 };
@@ -277,12 +277,12 @@ impl Bootstrap {
     /// in `accept`, where only a connection wakes it, so it gets one that ends at once.
     pub(crate) fn abandon(mut self, sources: &mut Sources) {
         std::mem::take(&mut self.gates).into_values().for_each(|gate| gate.close(sources));
-        std::mem::take(&mut self.early).into_values().flatten().for_each(kernel::reset);
+        std::mem::take(&mut self.early).into_values().flatten().for_each(rejoin_transport::reset);
         let Bootstrap { tracker, ring_next, ring_previous, opening, worker_port, .. } = self;
         let all = [Some(tracker), ring_next, ring_previous].into_iter().flatten().chain(opening.into_values());
         for mut loose in all {
             sources.remove(&mut loose.stream, loose.token);
-            kernel::reset(loose.stream);
+            rejoin_transport::reset(loose.stream);
         }
         // Connecting to a listener of this host doesn't wait; if it listens no more there is nothing to free.
         if let Ok(stream) = std::net::TcpStream::connect_timeout(&loopback(worker_port), ABANDON_LIMIT) {

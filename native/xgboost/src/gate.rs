@@ -1,6 +1,6 @@
 //! A listener on loopback for this process's own worker, at which every process of the host can knock.
 
-use crate::kernel::{self, OwnConnections};
+use crate::kernel::OwnConnections;
 use crate::sources::{Source, Sources};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
@@ -74,7 +74,10 @@ impl Gate {
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
                 Err(cause) => {
                     self.again = Some(now + PAUSE);
-                    return Err(cause);
+                    if came.is_empty() {
+                        return Err(cause);
+                    }
+                    break;
                 }
             }
         }
@@ -95,7 +98,7 @@ impl Gate {
             if is_own {
                 knocks.own.push(stream);
             } else {
-                kernel::reset(stream);
+                rejoin_transport::reset(stream);
                 knocks.strangers.push(from);
             }
         }

@@ -8,7 +8,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
 
 /// The TCP connections that this process has, by (own address, other end's address).
 ///
@@ -121,13 +120,6 @@ pub(crate) fn read_into(stream: &TcpStream, buffer: &mut BytesMut, limit: usize)
     Ok(count)
 }
 
-/// Closes a connection with a reset: what is queued is thrown away and the other end's calls fail at once.
-pub(crate) fn reset(stream: TcpStream) {
-    // If this fails the connection is already gone.
-    let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-    drop(stream);
-}
-
 /// For system calls that the standard library doesn't have.
 pub(crate) fn descriptor(stream: &TcpStream) -> RawFd {
     stream.as_raw_fd()
@@ -173,14 +165,5 @@ mod tests {
         acknowledge(&b);
         assert_eq!(unacknowledged(a.as_raw_fd()).unwrap(), 0);
         assert_eq!(&buffer[..], &[7; 600]);
-    }
-
-    #[test]
-    fn a_reset_is_felt_at_the_other_end() {
-        let (mut a, b) = pair();
-        b.set_nonblocking(true).unwrap();
-        reset(TcpStream::from_std(b));
-        let error = a.read(&mut [0; 8]).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     }
 }

@@ -256,7 +256,7 @@ impl WorkerSocket {
 
     /// Closes with a reset.
     pub(crate) fn reset(self) {
-        kernel::reset(self.stream);
+        rejoin_transport::reset(self.stream);
     }
 
     /// To deregister it.

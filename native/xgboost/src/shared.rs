@@ -6,7 +6,7 @@ use crate::phase_log::Budget;
 use crossbeam::channel::{Receiver, Sender};
 use parking_lot::Mutex;
 use rejoin_agent::AgentReports;
-use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::ids::{Lineage, MemberId, Rank, Version};
 use rejoin_transport::Link;
@@ -78,8 +78,7 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     /// Set by `attach`, taken away at the end: the agent holds the bridge in turn.
     pub(crate) reports: Mutex<Option<Arc<dyn AgentReports>>>,
-    /// Why an incarnation's calls end. Of each rank's newest incarnation, and of those that the world's change ended:
-    /// another task has their number then, and theirs have yet to hear of it.
+    /// Why an incarnation's calls end. A superseded one's, too: its task may have yet to hear of it.
     pub(crate) failures: Mutex<HashMap<MemberId, Error>>,
     /// Locked while a phase is entered, so that a hold comes either before or after it.
     pub(crate) holds: Mutex<HashMap<MemberId, Hold>>,
@@ -107,17 +106,8 @@ impl Shared {
 
     /// Notes why an incarnation's calls end; the first reason stays.
     pub(crate) fn fail(&self, member: MemberId, error: &Error) {
-        let mut failures = self.failures.lock();
-        if !failures.keys().any(|other| other.rank == member.rank && *other >= member) {
-            failures.insert(member, error.clone());
-            forget_older(&mut failures, member);
-        }
+        self.failures.lock().entry(member).or_insert_with(|| error.clone());
     }
-}
-
-/// See [`Shared::failures`].
-pub(crate) fn forget_older(failures: &mut HashMap<MemberId, Error>, newest: MemberId) {
-    failures.retain(|member, error| member.rank != newest.rank || *member >= newest || error.code == Code::Resized);
 }
 
 /// The commands' way in, as the thread sees it.

@@ -267,7 +267,6 @@ impl Control {
                 self.give_back(id);
             }
         }
-        self.shared.forget_failures(id);
         self.planes.all().for_each(|plane| plane.join_accepted(id));
         log::info!("{} attempt {attempt} has the slot as incarnation {incarnation}", self.shared.prefix_of(rank));
         self.moment(id, Moment::Joined);

@@ -10,7 +10,7 @@ use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::Waker;
 use parking_lot::Mutex;
 use rejoin_protocol::collective::{self, Extent, ObservedInput};
-use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Offer;
@@ -243,15 +243,6 @@ impl Shared {
 
     pub(crate) fn has_fired(&self, rule: u32) -> bool {
         self.known.lock().fired.contains(&rule)
-    }
-
-    /// Failures of older incarnations than this one. In a world that has changed another task has this number, and the
-    /// one that had it has yet to hear that it joins again.
-    pub(crate) fn forget_failures(&self, newest: MemberId) {
-        let stays = |member: &MemberId, error: &Error| {
-            member.rank != newest.rank || *member >= newest || error.code == Code::Resized
-        };
-        self.known.lock().failures.retain(|member, error| stays(member, error));
     }
 
     pub(crate) fn progress(&self, member: MemberId, version: Version, round: u32) {

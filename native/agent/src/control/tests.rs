@@ -444,12 +444,12 @@ fn the_end_of_an_incarnation_is_no_answer_to_a_newer_join_of_its_rank() {
 }
 
 #[test]
-fn why_a_rank_of_the_former_world_ended_is_known_after_another_one_has_its_number() {
+fn why_an_incarnation_ended_is_known_after_another_one_has_its_number() {
     let [former, next] = [0, 1].map(|nth| MemberId { rank: Rank(2), incarnation: Incarnation::nth(nth) });
-    for (code, stays) in [(Code::Resized, true), (Code::RolledBack, false)] {
-        let control = control();
-        control.shared.failed(former, Error::new(code, "of the former world"));
-        control.shared.forget_failures(next);
-        assert_eq!(control.shared.failure(former).map(|error| error.code), stays.then_some(code));
+    for code in [Code::Resized, Code::Fenced] {
+        let mut control = control();
+        control.shared.failed(former, Error::new(code, "of its own"));
+        control.join_accepted(next, Attempt { stage: 0, task: 1 });
+        assert_eq!(control.shared.failure(former).map(|error| error.code), Some(code));
     }
 }

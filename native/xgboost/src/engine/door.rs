@@ -64,21 +64,21 @@ impl Engine {
     /// connected: a worker's `shutdown` comes there too, and doesn't end well without an answer.
     pub(super) fn answer_door(&mut self, rank: Rank) {
         let Some(door) = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.door.as_mut()) else { return };
+        let opened = door.opened;
         let knocks = match door.gate.knocks(Instant::now()) {
             Ok(knocks) => knocks,
-            Err(cause) => {
-                let reason = format!("what connects to the worker's tracker can't be looked at: {cause}");
-                return self.refuse(rank, loopback(0), &reason);
+            // It only shuts down, and the gate is looked at again.
+            Err(cause) if opened => {
+                return log::warn!("{} its worker can't be listened to: {cause}", self.shared.prefix(rank));
             }
+            Err(cause) => return self.cannot_connect(rank, cause),
         };
         for mut stream in knocks.own {
             prepare(&stream);
             let interest = Interest::READABLE | Interest::WRITABLE;
             let token = match self.sources.add(&mut stream, Source::Dialogue(rank), interest) {
                 Ok(token) => token,
-                Err(cause) => {
-                    return log::warn!("{} its worker can't be listened to: {cause}", self.shared.prefix(rank))
-                }
+                Err(cause) => return self.cannot_connect(rank, cause),
             };
             let talk = Talk { stream, dialogue: Dialogue::new(), outbox: magic().to_vec(), greeted: false };
             if let Some(door) = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.door.as_mut()) {
@@ -182,11 +182,17 @@ impl Engine {
                 door.bootstrap = Some(bootstrap);
                 self.go_on_connecting(rank);
             }
-            Err(cause) => {
-                let error = Error::new(Code::Io, format!("rank {rank}: its worker can't be connected: {cause}"));
-                self.fail_rank(rank, error);
-            }
+            Err(cause) => self.cannot_connect(rank, cause),
         }
+    }
+
+    /// A descriptor or a port is missing, or another process has come in between: another try may do better.
+    fn cannot_connect(&mut self, rank: Rank, cause: std::io::Error) {
+        let text = format!(
+            "rank {rank}: its worker can't be connected with the agent of its process: {cause}. If this comes again, see \
+             that the process may open enough files (ulimit -n), and that no other program connects to its ports"
+        );
+        self.fail_rank(rank, Error::new(Code::Io, text));
     }
 
     /// Something moved in a worker's bootstrap.
@@ -206,6 +212,7 @@ impl Engine {
                     done.end(sources);
                 }
                 door.opened = true;
+                let mut broken = None;
                 for (peer, (stream, token)) in ready {
                     sources.rename(token, Source::Worker(rank, peer));
                     match WorkerSocket::new(stream, token) {
@@ -215,22 +222,18 @@ impl Engine {
                                 channel.worker = Some(socket);
                             }
                         }
-                        Err(cause) => log::warn!(
-                            "{} its worker's channel to rank {peer} is gone: {cause}",
-                            self.shared.prefix(rank)
-                        ),
+                        Err(cause) => broken = Some(cause),
                     }
                 }
-                log::debug!("{} its worker is connected", self.shared.prefix(rank));
-                self.make_all_busy(rank);
-            }
-            Err(cause) => {
-                // The worker's own call fails with its cause; this is not worth the job.
-                log::warn!("{} its worker went away while it was being connected: {cause}", self.shared.prefix(rank));
-                if let Some(broken) = door.bootstrap.take() {
-                    broken.abandon(sources);
+                match broken {
+                    None => {
+                        log::debug!("{} its worker is connected", self.shared.prefix(rank));
+                        self.make_all_busy(rank);
+                    }
+                    Some(cause) => self.cannot_connect(rank, cause),
                 }
             }
+            Err(cause) => self.cannot_connect(rank, cause),
         }
         for from in strangers {
             self.refuse(rank, from, "the connection doesn't come from this process, or was not expected");
@@ -260,9 +263,13 @@ impl Engine {
     }
 
     pub(super) fn dismantle(&mut self, door: Door) {
+        if let Some(bootstrap) = door.bootstrap {
+            bootstrap.abandon(&mut self.sources);
+        }
         door.gate.close(&mut self.sources);
         for (token, mut talk) in door.talks {
             self.sources.remove(&mut talk.stream, token);
+            rejoin_transport::reset(talk.stream);
         }
     }
 }

@@ -4,7 +4,6 @@ use super::{Engine, PendingReset};
 use crate::bridged_rank::{BridgedRank, Training};
 use crate::catch_up::CatchUp;
 use crate::channel::{Channel, PeerLink, StartPoint};
-use crate::shared::forget_older;
 use crate::sources::Source;
 use mio::Interest;
 use rejoin_protocol::error::{Code, Error};
@@ -23,7 +22,6 @@ impl Engine {
         self.bridged_ranks.push(BridgedRank::new(rank, incarnation));
         self.shared.members.lock().push(member);
         self.shared.holds.lock().retain(|other, _| other.rank != rank || *other >= member);
-        forget_older(&mut self.shared.failures.lock(), member);
     }
 
     /// Drops all that is left of a rank's older incarnation.
@@ -34,7 +32,10 @@ impl Engine {
         let Some(index) = self.bridged_ranks.iter().position(|bridged_rank| bridged_rank.rank == rank) else { return };
         let mut bridged_rank = self.bridged_ranks.swap_remove(index);
         self.shared.members.lock().retain(|other| other.rank != rank);
-        self.shared.served_ranks.lock().remove(&old);
+        let served_rank = self.shared.served_ranks.lock().remove(&old);
+        if let Some(served_rank) = served_rank {
+            served_rank.retire();
+        }
         self.close_door(&mut bridged_rank);
         for mut channel in bridged_rank.training.into_iter().flat_map(|training| training.channels) {
             self.discard(channel.unlinked());
@@ -121,11 +122,13 @@ impl Engine {
         let due = Instant::now() + self.config.free_delay;
         let Some(bridged_rank) = self.bridged_rank(rank) else { return };
         let member = bridged_rank.id();
-        let bootstrap = bridged_rank.door.as_mut().and_then(|door| door.bootstrap.take());
+        // A worker that isn't connected yet is freed by the end of what it talks to. A connected one has yet to say there
+        // that it shuts down.
+        let door = bridged_rank.door.take_if(|door| !door.opened);
         let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
-        if bootstrap.is_some() || !sockets.is_empty() {
-            self.pending_resets.push(PendingReset { member, due, sockets, bootstrap });
+        if door.is_some() || !sockets.is_empty() {
+            self.pending_resets.push(PendingReset { member, due, sockets, door });
         }
     }
 
@@ -144,12 +147,9 @@ impl Engine {
     pub(super) fn retire(&mut self, member: MemberId) {
         let Some(bridged_rank) = self.member(member) else { return };
         bridged_rank.answer(Err(Error::new(Code::BadState, format!("rank {}: its task has ended", member.rank))));
-        let mut door = bridged_rank.door.take();
+        let door = bridged_rank.door.take();
         let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
-        if let Some(bootstrap) = door.as_mut().and_then(|door| door.bootstrap.take()) {
-            bootstrap.abandon(&mut self.sources);
-        }
         for mut socket in sockets {
             let token = socket.token();
             self.sources.remove(socket.stream(), token);

@@ -8,9 +8,8 @@ mod entering;
 mod members;
 mod moving;
 
-use crate::bootstrap::Bootstrap;
 use crate::bridge_config::BridgeConfig;
-use crate::bridged_rank::{BridgedRank, Halt};
+use crate::bridged_rank::{BridgedRank, Door, Halt};
 use crate::channel::StartPoint;
 use crate::faults::Watch;
 use crate::shared::{Command, Commands, Shared};
@@ -38,7 +37,7 @@ struct PendingReset {
     member: MemberId,
     due: Instant,
     sockets: Vec<WorkerSocket>,
-    bootstrap: Option<Bootstrap>,
+    door: Option<Door>,
 }
 
 /// See the module's documentation.
@@ -75,8 +74,13 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
         assert!(!engine.has_panicked, "a call on its own thread has panicked within the bridge");
         engine.turn(&events);
         if engine.over {
-            return engine.close();
+            engine.close();
+            break;
         }
+    }
+    while let Some(due) = { engine.lock().next_reset() } {
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        engine.lock().keep_times();
     }
 }
 
@@ -172,13 +176,18 @@ impl Engine {
             _ => None,
         });
         let gates = self.bridged_ranks.iter().filter_map(|bridged_rank| bridged_rank.door.as_ref()?.again());
-        let moments = self.pending_resets.iter().map(|pending_reset| pending_reset.due).chain(resumes).chain(gates);
+        let moments = self.next_reset().into_iter().chain(resumes).chain(gates);
         // Rounded up to the poll's milliseconds, so that it doesn't wake before the moment.
         let next = moments.min().map(|moment| moment.saturating_duration_since(now) + Duration::from_micros(999));
         if self.bridged_ranks.iter().any(|bridged_rank| bridged_rank.waiting.is_some()) {
             return Some(next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
         }
         next
+    }
+
+    /// When the next of the freed workers' connections are due.
+    fn next_reset(&self) -> Option<Instant> {
+        self.pending_resets.iter().map(|pending_reset| pending_reset.due).min()
     }
 
     /// A socket is ready.
@@ -279,12 +288,12 @@ impl Engine {
             self.sources.remove(socket.stream(), token);
             socket.reset();
         }
-        if let Some(bootstrap) = pending_reset.bootstrap {
-            bootstrap.abandon(&mut self.sources);
+        if let Some(door) = pending_reset.door {
+            self.dismantle(door);
         }
     }
 
-    /// The bridge is over: those that wait are notified, workers that still hang are freed.
+    /// The bridge is over: those that wait are notified, workers that still hang are freed a little later.
     fn close(&mut self) {
         let members: Vec<MemberId> = self.bridged_ranks.iter().map(|bridged_rank| bridged_rank.id()).collect();
         for MemberId { rank, .. } in members {
@@ -293,9 +302,6 @@ impl Engine {
                 let text = format!("rank {rank}: the bridge to XGBoost is closed");
                 bridged_rank.answer(Err(Error::new(Code::BadState, text)));
             }
-        }
-        for pending_reset in std::mem::take(&mut self.pending_resets) {
-            self.bury(pending_reset);
         }
         self.shared.members.lock().clear();
         self.shared.reports.lock().take();

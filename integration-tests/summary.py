@@ -16,6 +16,8 @@ CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignor
 CARGO_BROKEN = re.compile(r"^error: (could not compile|test failed|\d+ targets? failed)|SIGABRT|SIGSEGV", re.MULTILINE)
 # So many characters of a failure's reason are shown: a log that is cut to its last lines still says why.
 REASON = 2000
+# What Java says below a failure of where it came from.
+CAUSE = re.compile(r"\s*(Caused by|Suppressed): ")
 # One smoke per way into Spark; docs/testing.md says how long they may take.
 WAYS = {
     f"io.rejoin.it.{name}" for name in ("LocalClusterIT", "SparkDistributionIT", "YarnIT", "SparkTabIT", "SuperviseIT")
@@ -31,8 +33,11 @@ def junit(path):
         trouble = [found for found in (case.find("failure"), case.find("error")) if found is not None]
         if trouble:
             failed += 1
-            reason = trouble[0].get("message") or (trouble[0].text or "").strip().partition("\n")[0]
-            print(f"FAILED {case.get('classname')}: {case.get('name')}\n  {reason[:REASON]}", file=sys.stderr)
+            text = (trouble[0].text or "").strip()
+            reason = trouble[0].get("message") or text.partition("\n")[0]
+            lines = [reason, *(line.strip() for line in text.splitlines() if CAUSE.match(line))]
+            shown = "\n  ".join(lines)[:REASON]
+            print(f"FAILED {case.get('classname')}: {case.get('name')}\n  {shown}", file=sys.stderr)
         elif case.find("skipped") is not None:
             skipped += 1
         else:

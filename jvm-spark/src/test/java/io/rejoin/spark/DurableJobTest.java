@@ -25,6 +25,7 @@ import java.util.stream.Stream;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.commons.io.FileUtils;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
@@ -71,6 +72,16 @@ class DurableJobTest {
     session.conf().set("spark.rejoin.durable", folder().toUri().toString());
     session.conf().set("spark.rejoin.durable.every", "1");
     session.conf().set("spark.rejoin.checkpoint.rounds", "1");
+  }
+
+  /** A task that was given up may still write into it, but doesn't bring it back. */
+  @AfterEach
+  void removeFolder() throws InterruptedException {
+    for (int tries = 0; Files.exists(folder()); tries++) {
+      assertTrue(tries < 1000, "something writes to " + folder() + " again and again");
+      FileUtils.deleteQuietly(folder().toFile());
+      Thread.sleep(20);
+    }
   }
 
   @AfterEach

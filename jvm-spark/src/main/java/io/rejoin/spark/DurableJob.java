@@ -133,6 +133,7 @@ final class DurableJob implements AutoCloseable {
       return Optional.empty();
     }
     int number = unknown == null ? 1 : BEGUN.merge(key, 1, Integer::sum);
+    boolean hasBegun = false;
     try {
       int every = (int) settings.number(SparkSettings.DURABLE_EVERY);
       String path = new Path(parent, number == 1 ? digest : digest + "-" + number).toString();
@@ -140,11 +141,13 @@ final class DurableJob implements AutoCloseable {
       String owner = "application " + context.appName() + " (" + context.applicationId() + ")";
       Thread trainer = Thread.currentThread();
       WriterLock lock = WriterLock.take(folder, owner, trainer::interrupt);
+      hasBegun = true;
       return Optional.of(new DurableJob(context, folder, key, lock));
-    } catch (RuntimeException refused) {
-      hasNotBegun(key);
-      AT_WORK.remove(key);
-      throw refused;
+    } finally {
+      if (!hasBegun) {
+        hasNotBegun(key);
+        AT_WORK.remove(key);
+      }
     }
   }
 

@@ -141,7 +141,6 @@ final class Gang {
         PreparedInput.uninterrupted(notices::close);
       }
       PreparedInput.uninterrupted(this::awaitTheEnd);
-      listeners.forEach(EventDelivery::close);
     }
   }
 

@@ -136,20 +136,9 @@ final class GangAdmission {
    * be less than what it wants for other jobs.
    */
   private static void askForExecutors(SparkContext context, int missingSlots) {
-    if (missingSlots <= 0
-        || !context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
-      return;
-    }
     int cores = context.getConf().getInt("spark.executor.cores", 1);
     int perExecutor = Math.max(1, cores / context.getConf().getInt("spark.task.cpus", 1));
-    int executors = (missingSlots + perExecutor - 1) / perExecutor;
-    LOG.info("asking for {} more executors", executors);
-    try {
-      context.requestExecutors(executors);
-    } catch (Exception e) {
-      // The cluster manager may be out of reach for now, and Spark throws what it doesn't declare.
-      LOG.warn("{} more executors could not be asked for", executors, e);
-    }
+    SharedExecutors.of(context).more(context, (missingSlots + perExecutor - 1) / perExecutor);
   }
 
   private RejoinException tooLate(int tasks, int slots, SettingValues settings) {

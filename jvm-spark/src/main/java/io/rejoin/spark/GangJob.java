@@ -1,5 +1,6 @@
 package io.rejoin.spark;
 
+import io.rejoin.EventDelivery;
 import io.rejoin.EventReporter;
 import io.rejoin.Faults;
 import io.rejoin.GangTask;
@@ -91,19 +92,24 @@ final class GangJob {
             LiveTab.begin(surroundings.context(), job, facts(inputs, program.rounds()))) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
       GangRdd<T> gang = new GangRdd<>(rows, task, program, places(rows, inputs), tasks());
-      return new Gang(
-              tracker,
-              running,
-              tab,
-              listeners.open(job, new EventReporter(job, settings)),
-              surroundings,
-              budget,
-              program,
-              bounds,
-              workers,
-              tasks() > 0,
-              durable != null)
-          .run(stage.apply(gang));
+      List<EventDelivery> deliveries = listeners.open(job, new EventReporter(job, settings));
+      try {
+        return new Gang(
+                tracker,
+                running,
+                tab,
+                deliveries,
+                surroundings,
+                budget,
+                program,
+                bounds,
+                workers,
+                tasks() > 0,
+                durable != null)
+            .run(stage.apply(gang));
+      } finally {
+        deliveries.forEach(EventDelivery::close);
+      }
     }
   }
 

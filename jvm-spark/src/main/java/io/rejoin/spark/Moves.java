@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -198,7 +199,10 @@ final class Moves {
   private final Set<String> known = new HashSet<>();
   private final Set<Long> letGo = new HashSet<>();
   private final Set<Long> moved = new HashSet<>();
-  private final Set<Long> left = new HashSet<>();
+
+  /** Tasks that were to leave, and when that was said. */
+  private final Map<Long, Long> left = new HashMap<>();
+
   private int newest;
   private int durable;
 
@@ -291,11 +295,12 @@ final class Moves {
       if (replacement(now).isEmpty()) {
         going.stream()
             .filter(task -> task.number >= 0 && at - now.leaving.get(task.executor) >= leavesAfter)
-            .filter(task -> left.add(task.number))
+            .filter(task -> left.putIfAbsent(task.number, at) == null)
             .forEach(task -> steps.add(new Step(Action.LEAVE, task, 0, hasNoPlace())));
       }
-      // The others go on without one that leaves; its place is not waited for any more.
-      going.removeIf(task -> left.contains(task.number));
+      // The others go on without one that leaves; its place is not waited for any more. One that
+      // still has its rank after as long again can't be spared: it moves where there is a place.
+      going.removeIf(task -> at - left.getOrDefault(task.number, at - leavesAfter) < leavesAfter);
       if (!going.isEmpty()) {
         next(going, spares, now, at).ifPresent(steps::add);
       }
@@ -311,7 +316,7 @@ final class Moves {
 
   /** Whether a rank of this task, by Spark's number, was to leave. */
   boolean hasLeft(long number) {
-    return left.contains(number);
+    return left.containsKey(number);
   }
 
   private Optional<Step> next(List<Task> going, List<Task> spares, Situation now, long at) {
@@ -322,13 +327,7 @@ final class Moves {
           return bySince != 0 ? bySince : Integer.compare(one.rank, other.rank);
         });
     Task task = going.get(0);
-    long there =
-        now.tasks.stream()
-            .filter(one -> !one.isSpare() && !moved.contains(one.number))
-            .map(Task::rank)
-            .distinct()
-            .count();
-    if (there < world) {
+    if (there(now) < world) {
       return waits(task, "another rank is missing, and one is moved at a time");
     }
     if (!spares.isEmpty()) {
@@ -372,6 +371,21 @@ final class Moves {
     return Optional.of(
         new Step(
             Action.MOVE, task, 0, "its executor is to go, " + replacement + ", " + checkpoint));
+  }
+
+  /** How many ranks have a task that wasn't killed. */
+  private int there(Situation now) {
+    return (int)
+        now.tasks.stream()
+            .filter(one -> !one.isSpare() && !moved.contains(one.number))
+            .map(Task::rank)
+            .distinct()
+            .count();
+  }
+
+  /** How many ranks that were moved are not there again. */
+  int underWay(Situation now) {
+    return Math.min(moved.size(), Math.max(0, world - there(now)));
   }
 
   /** Where a rank can go at once; empty for nowhere. */

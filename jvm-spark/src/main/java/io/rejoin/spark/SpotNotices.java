@@ -7,8 +7,6 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
@@ -27,10 +25,8 @@ final class SpotNotices {
   private static final Logger LOG = LoggerFactory.getLogger(SpotNotices.class);
   private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-  /** Spark's own default of {@code spark.executor.instances}. */
-  private static final int INSTANCES = 2;
-
   private final SparkContext context;
+  private final SharedExecutors executors;
   private final Tracker tracker;
   private final Registry registry;
   private final Consumer<TrainingEvent> events;
@@ -41,17 +37,6 @@ final class SpotNotices {
   private int leaving;
   private boolean allLeave;
   private boolean isOff;
-
-  /**
-   * Asks the cluster manager, which may be out of reach for minutes, in the order of what is asked.
-   */
-  private final ExecutorService asks =
-      Executors.newSingleThreadExecutor(
-          work -> {
-            Thread thread = new Thread(work, "rejoin-asks-for-executors");
-            thread.setDaemon(true);
-            return thread;
-          });
 
   /**
    * Of a gang.
@@ -70,6 +55,7 @@ final class SpotNotices {
       boolean hasDurable,
       Consumer<TrainingEvent> events) {
     this.context = surroundings.context();
+    this.executors = SharedExecutors.of(context);
     this.tracker = tracker;
     this.registry = registry;
     this.events = events;
@@ -133,8 +119,8 @@ final class SpotNotices {
   /** The gang is over: what was asked for beyond what the application wants isn't any more. */
   synchronized void close() {
     isOff = true;
-    askForExecutors(0);
-    asks.shutdown();
+    executors.replace(context, this, 0);
+    executors.claim(this, 0);
   }
 
   private synchronized void guarded(Runnable work) {
@@ -157,7 +143,9 @@ final class SpotNotices {
 
   private void decide() {
     Moves.Situation now = registry.situation(0);
-    askForExecutors(now.leaves());
+    leaving = now.leaves();
+    executors.replace(context, this, leaving);
+    executors.claim(this, moves.underWay(now));
     if (leaving == 0) {
       allLeave = false;
     } else {
@@ -209,6 +197,7 @@ final class SpotNotices {
         fields.put("executor", step.task().executor());
         fields.put("reason", step.reason());
         tell("RankMoved", fields);
+        executors.claim(this, 1);
         kill(step.task(), "rank " + step.task().rank());
         break;
       case LEAVE:
@@ -276,41 +265,7 @@ final class SpotNotices {
         LOG.debug("executor {} isn't in Spark's store yet", executor);
       }
     }
-    return free;
-  }
-
-  /**
-   * Where the application says how many executors it wants, replacements are asked for before those
-   * are gone that they replace. A standalone master starts others by itself, as many as there are
-   * cores for, and a number would be a limit to it.
-   */
-  private void askForExecutors(int now) {
-    int before = leaving;
-    leaving = now;
-    String master = context.master();
-    if (before == now || !(master.equals("yarn") || master.startsWith("k8s"))) {
-      return;
-    }
-    if (context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
-      if (now > before) {
-        asks.execute(() -> asked(() -> context.requestExecutors(now - before)));
-      }
-      return;
-    }
-    int wanted = context.getConf().getInt("spark.executor.instances", INSTANCES);
-    LOG.info("job {}: {} executors are asked for, {} of them are to go", job, wanted + now, now);
-    asks.execute(
-        () ->
-            asked(() -> context.requestTotalExecutors(wanted + now, 0, ScalaCollections.noMap())));
-  }
-
-  /** A replacement that can't be asked for comes when the executor has gone. */
-  private void asked(Runnable request) {
-    try {
-      request.run();
-    } catch (Exception | LinkageError e) {
-      LOG.warn("job {}: the cluster manager could not be asked for executors", job, e);
-    }
+    return Math.max(0, free - executors.claimedByOthers(this));
   }
 
   private void sayWhatIsLost(boolean all) {

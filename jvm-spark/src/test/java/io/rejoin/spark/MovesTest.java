@@ -188,6 +188,27 @@ class MovesTest {
   }
 
   @Test
+  void a_rank_that_the_world_could_not_spare_is_moved_when_a_place_comes() {
+    moves = new Moves(3, false, 5_000);
+    allEnter(7);
+    notice("e1");
+    decide();
+    allEnter(8);
+    at += 5_000;
+    assertEquals(List.of(Action.LEAVE), decide());
+    at += 4_999;
+    freeSlots = 1;
+    assertEquals(List.of(), decide(), "it may be about to leave");
+    at += 1;
+    assertEquals(List.of(Action.WANT_CHECKPOINT), decide());
+    allEnter(9);
+    assertEquals(List.of(Action.MOVE), decide());
+    assertEquals(1, moves.underWay(new Situation(tasks, leaving, freeSlots)));
+    comesBack(20, 1, "e3");
+    assertEquals(0, moves.underWay(new Situation(tasks, leaving, freeSlots)));
+  }
+
+  @Test
   void where_the_world_may_change_a_rank_that_finds_a_place_is_moved() {
     moves = new Moves(3, false, 5_000);
     allEnter(7);

@@ -1,0 +1,19 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import org.junit.jupiter.api.Test;
+
+class SharedExecutorsTest {
+  @Test
+  void a_slot_that_a_rank_of_one_gang_is_on_its_way_to_is_free_for_no_other_gang() {
+    SharedExecutors executors = new SharedExecutors();
+    Object one = new Object();
+    Object other = new Object();
+    executors.claim(one, 1);
+    assertEquals(0, executors.claimedByOthers(one));
+    assertEquals(1, executors.claimedByOthers(other));
+    executors.claim(one, 0);
+    assertEquals(0, executors.claimedByOthers(other));
+  }
+}

@@ -1,4 +1,4 @@
-//! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
+//! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened.
 #![warn(missing_docs)]
 
 mod elastic;
@@ -7,7 +7,6 @@ mod listen;
 mod ranks;
 mod run;
 mod service;
-mod simulate;
 mod size;
 mod status;
 mod timeline;
@@ -28,7 +27,6 @@ use run::exclusions::Cooldown;
 use run::order::Order;
 use run::{Discovery, Joining};
 use service::Service;
-use simulate::Family;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -78,15 +76,6 @@ enum Command {
         /// Where the picture goes; standard output if it isn't given.
         #[arg(short, long)]
         output: Option<PathBuf>,
-    },
-    /// Replay a seed of the simulator and print its trace.
-    Simulate {
-        /// The seed.
-        #[arg(long)]
-        seed: u64,
-        /// What the seed is drawn from.
-        #[arg(long, value_enum, default_value = "mixed")]
-        family: Family,
     },
 }
 
@@ -313,13 +302,6 @@ fn execute(command: Command) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(text) => complain(&text),
         },
-        Command::Simulate { seed, family } => {
-            if simulate::simulate(seed, family) {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
     }
 }
 

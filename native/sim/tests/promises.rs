@@ -32,7 +32,8 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
             Err(violation) => {
                 let name = Family::ALL.into_iter().find(|(_, known)| *known == family).map_or("", |(name, _)| name);
                 panic!(
-                    "seed {seed} broke a promise: {violation}\nto see it: rejoin simulate --family {name} --seed {seed}"
+                    "seed {seed} broke a promise: {violation}\nto see it: cargo run --release -p rejoin-sim -- \
+                     --family {name} --seed {seed}"
                 )
             }
         }

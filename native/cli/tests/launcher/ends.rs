@@ -121,15 +121,6 @@ fn the_help_tells_rules_and_statuses() {
 }
 
 #[test]
-fn a_seed_of_the_simulator_is_replayed_with_its_story() {
-    let first = finish(&mut rejoin(&["simulate", "--seed", "7"])).ended(0);
-    let second = finish(&mut rejoin(&["simulate", "--seed", "7"])).ended(0);
-    assert!(first.out.contains("seed 7 kept every promise"), "{}", first.out);
-    assert!(first.out == second.out, "a seed is one story");
-    assert!(first.out.lines().count() > 20);
-}
-
-#[test]
 fn a_launcher_that_never_has_enough_descriptors_gives_up_and_says_what_to_do() {
     let mut run = Background::start_with_files(&["-n", "40", "--", "sleep", "1000"], 40);
     assert_eq!(run.status().code(), Some(126));

@@ -3,7 +3,7 @@
 //!
 //! Checked are all promises, each by its file in [`crate::invariants`]. A run has two times: faults
 //! on, and faults off. After that everything must heal, or must have ended with an error that is
-//! allowed. The seed alone decides everything: `rejoin simulate --family hook --seed 17` prints a
+//! allowed. The seed alone decides everything: `rejoin-sim --family hook --seed 17` prints a
 //! run again.
 
 mod changing;

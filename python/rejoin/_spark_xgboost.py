@@ -21,7 +21,7 @@ from ._limits import limits_of
 from ._spark_rank import Launch, Rank, Rows, Shown
 from ._xgboost_callbacks import Carry
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
-from ._xgboost_training import Rhythm
+from ._xgboost_training import Rhythm, unexpected
 from .xgboost import Checkpoint, _Context
 
 # What `_train_booster` has to refer to.
@@ -92,9 +92,9 @@ def _texts(
         checkpoint = Checkpoint()
         checkpoint._rhythm, checkpoint._carry = rhythm, Carry(cloudpickle)
         trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
-        # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
-        # default metrics); made of the model's bytes it is the same at a rank that came back after the end.
-        return xgboost.Booster(params, model_file=bytearray(trained.save_raw("ubj")))
+        if part.training is None:
+            raise unexpected("its PySpark estimator trains without callbacks")
+        return part.training.made_of(bytes(trained.save_raw("ubj")))
 
     class Barrier:
         """Of a task that needs none."""

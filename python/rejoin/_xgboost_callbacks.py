@@ -2,12 +2,13 @@
 
 XGBoost's callbacks decide by the evaluations alone, so they are given those of the rounds that are
 passed over. What others count, ask of the model or draw isn't known: they are kept as they were at
-the checkpoint, and are called for what comes after it only.
+the checkpoint, and are called for what comes after it only. So is the one of XGBoost's that writes
+the model to files.
 """
 
-from typing import Any, List, Optional, Sequence, Set
+from typing import Any, Callable, List, Optional, Sequence, Set
 
-from xgboost.callback import CallbackContainer, TrainingCallback
+from xgboost.callback import CallbackContainer, TrainingCallback, TrainingCheckPoint
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
@@ -17,7 +18,7 @@ _MOST_BYTES = 256 << 10
 
 
 class Carry:
-    """Whose state travels: these callbacks', or without any that of all that aren't XGBoost's or ours."""
+    """Whose state travels: these callbacks', or without any that of all that do more than look at evaluations."""
 
     def __init__(self, pickler: Any, callbacks: Optional[Sequence[TrainingCallback]] = None) -> None:
         """``pickler``: the module ``pickle``, or one like it."""
@@ -26,7 +27,9 @@ class Carry:
     def of(self, container: CallbackContainer, own_modules: Set[str]) -> List[TrainingCallback]:
         """Those of a training whose state travels."""
         if self._callbacks is None:
-            return [each for each in container.callbacks if type(each).__module__ not in own_modules]
+            is_others = [type(each).__module__ not in own_modules for each in container.callbacks]
+            both = zip(container.callbacks, is_others)
+            return [each for each, others in both if others or isinstance(each, TrainingCheckPoint)]
         present = {id(each) for each in container.callbacks}
         for callback in self._callbacks:
             if id(callback) not in present:
@@ -46,8 +49,11 @@ class CarriedCallbacks:
         rounds: int,
         complete: bool,
         kept: Optional[bytes],
+        loop_ends: Callable[[], None],
     ) -> None:
+        """``loop_ends`` is called when the loop is over, before any of them is told so."""
         self.rounds, self.complete = rounds, complete
+        self.loop_ends = loop_ends
         self._pickler = carry.pickler
         self._kept: Any = None if kept is None else self._pickler.loads(kept)
         theirs = carry.of(container, own_modules)
@@ -113,12 +119,24 @@ class _StandIn(TrainingCallback):
         return bool(self._called().after_iteration(model, epoch, evals_log))
 
     def after_training(self, model: Any) -> Any:
+        # The model that all have trained is kept first: what is done with it here every incarnation does.
+        self._carried.loop_ends()
         called = self._called()
-        trained = model if self._carried.complete else called.after_training(model)
+        trained = called.after_training(model)
         if called is not self._given:
             # Whoever has given it to the training looks at it afterwards.
             vars(self._given).update(vars(called))
         return trained
+
+
+def refuse_pickled_checkpoints(callbacks: Sequence[TrainingCallback]) -> None:
+    """Refuses what would write a round's file once more, of a model that a rank which passes over the round has not."""
+    for each in callbacks:
+        if isinstance(each, TrainingCheckPoint) and getattr(each, "_as_pickle", False):
+            raise refused(
+                "TrainingCheckPoint(as_pickle=True) is among the callbacks: a rank that comes back would empty the "
+                "files of the rounds that it passes over. Name it in carry, or let it write models (as_pickle=False)"
+            )
 
 
 def refuse_what_cannot_be_pickled(callbacks: List[Any], pickler: Any) -> None:

@@ -22,7 +22,7 @@ from xgboost.collective import Op, allreduce
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
-from ._xgboost_callbacks import CarriedCallbacks, Carry
+from ._xgboost_callbacks import CarriedCallbacks, Carry, refuse_pickled_checkpoints
 from ._xgboost_rank import Rank
 
 _MAGIC = b"RJPX\1"
@@ -127,14 +127,21 @@ class Training:
         # XGBoost's own callbacks decide by what is the same at all ranks; of others that isn't known.
         own = {CallbackContainer.__module__, f"{__package__}.xgboost"}
         self._asks = any(type(callback).__module__ not in own for callback in self._callbacks.callbacks)
-        # What callbacks have set besides, by name where there is one.
+        # What callbacks have set besides, by name where there is one; and what of that was set before the first round.
         self._set: Dict[Any, Tuple[Any, Any]] = {}
+        self._set_before: Dict[Any, Tuple[Any, Any]] = {}
+        # The Booster's configuration then: it may go on from another one's, or have been set by callbacks before us.
+        self._configuration: Dict[str, Any] = {}
+        # First of all: of a configured Booster it would reset what linear ones select features by.
+        booster.set_param("seed_per_iteration", "true")
         self._had: int = booster.num_boosted_rounds()
         self._start = rank.start()
         self._kept = None if self._start.checkpoint is None else Kept.of(self._start.checkpoint)
         start, self._carried = self._start, None
         if carry is not None:
-            self._carried = CarriedCallbacks(carry, self._callbacks, own, start.round, start.complete, start.own)
+            state = (start.round, start.complete, start.own)
+            self._carried = CarriedCallbacks(carry, self._callbacks, own, *state, self.end)
+        refuse_pickled_checkpoints(self._callbacks.callbacks)
         # While rounds are passed over the Booster is the one that has never trained, which callbacks may set things of.
         self._passes_over = self._start.round > 0
         self._begun, self._wants_score = False, False
@@ -143,9 +150,9 @@ class Training:
         self._next = self._entered + rhythm.rounds_after(len(self._start.checkpoint or b""))
         # Rounds, and the model's bytes, at the end.
         self.outcome: Optional[Tuple[int, bytes]] = None
+        self._is_over = False
         booster._training = self
         booster.__class__ = _Surviving
-        booster.set_param("seed_per_iteration", "true")
 
     # ---------------------------------------------------------------- what the Booster's methods come to
 
@@ -217,7 +224,9 @@ class Training:
     def _begin(self, dtrain: Any, objective: Any) -> None:
         """What every incarnation does before its first version, wherever it starts."""
         self._check()
-        learner = json.loads(xgboost.Booster.save_config(self._booster))["learner"]
+        self._configuration = json.loads(xgboost.Booster.save_config(self._booster))
+        self._set_before = dict(self._set)
+        learner = self._configuration["learner"]
         _refuse(dict(self._parameters or {}), learner, objective)
         if dtrain is not None and _sketches(learner):
             # The sketch of the matrix is made in the first update. It belongs to the start, as it isn't made again.
@@ -254,15 +263,27 @@ class Training:
 
     def _load(self, model: bytes) -> None:
         """Puts a Booster that is made of these bytes into the place of the present one."""
-        made = self._made([], bytearray(model))
+        made = self.made_of(model)
         made.handle, self._booster.handle = self._booster.handle, made.handle
 
     def _made(self, cache: List[Any], model: Optional[bytearray]) -> xgboost.Booster:
         """A Booster with the parameters of the present one."""
         made = xgboost.Booster(self._parameters, cache, model)
-        for name, value in self._set.values():
-            made.set_param(name, value)
+        configuration = self._configuration
+        if model is not None:
+            # What the model was begun with is its own, as its base score.
+            own = json.loads(made.save_config())["learner"]["learner_model_param"]
+            configuration = {**configuration, "learner": {**configuration["learner"], "learner_model_param": own}}
+        made.load_config(json.dumps(configuration))
+        for key, (name, value) in self._set.items():
+            if self._set_before.get(key) != (name, value):
+                made.set_param(name, value)
         return made
+
+    def made_of(self, model: bytes) -> xgboost.Booster:
+        """A Booster of a model's bytes with the configuration of the one that is trained: the same at all ranks. That
+        one's own knows whether it has trained and evaluated (its generator's state, default metrics)."""
+        return self._made([], bytearray(model))
 
     def _enter(self, round_: int, complete: bool) -> None:
         """Ends a version: the model after so many rounds begins the next one."""
@@ -279,7 +300,10 @@ class Training:
             self._load(model)
 
     def end(self) -> None:
-        """The training's loop is over."""
+        """The training's loop is over. Told by whatever comes first behind it."""
+        if self._is_over:
+            return
+        self._is_over = True
         if not self._begun:
             self._begin(None, None)
         if self._start.complete and self._round == self._start.round and self._kept is not None:
@@ -377,6 +401,12 @@ def _refuse(parameters: Dict[str, Any], learner: Dict[str, Any], objective: Any)
         raise refused(f'device is "{device}"; rejoin.xgboost carries trainings on the CPU: leave it out, or say "cpu"')
     if _trees_of(learner).get("process_type", "default") != "default":
         raise refused('process_type is "update", whose rounds add no trees; expected "default"')
+    ranking = learner.get("objective", {}).get("lambdarank_param", {})
+    if str(ranking.get("lambdarank_unbiased", "0")) not in ("0", "false"):
+        raise refused(
+            "lambdarank_unbiased is true: XGBoost trains such a model in one piece alone, and a rank that comes back "
+            "goes on from the checkpoint's; expected false"
+        )
     if objective is not None and learner.get("learner_model_param", {}).get("boost_from_average") != "0":
         raise refused(
             "a custom objective is used without base_score among the parameters: XGBoost starts its margins from "

@@ -196,7 +196,8 @@ class Checkpoint(TrainingCallback):
     go on with the kept model.
 
     One training in each ``with`` statement. ``BAD_ARGUMENT`` for GPUs, for ``process_type="update"``,
-    for a custom objective without ``base_score`` in the parameters, for a callback in ``carry`` that
+    for ``lambdarank_unbiased``, for a custom objective without ``base_score`` in the parameters, for
+    ``TrainingCheckPoint(as_pickle=True)`` that isn't in ``carry``, for a callback in ``carry`` that
     can't be pickled, and for any in a job with durable checkpoints, which have none of their state.
     """
 

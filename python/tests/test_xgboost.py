@@ -120,6 +120,12 @@ class Bridged(Trained):
     def test_a_callback_that_is_carried_asks_for_the_model_of_each_round_and_comes_back_as_it_was(self):
         self.same_as_stock("carried", restarts=2, ACT="kill:1:7,kill:0:15")
 
+    def test_a_training_that_goes_on_from_a_booster_has_the_parameters_that_it_brings(self):
+        self.same_as_stock("continued", restarts=1, ACT="kill:1:7")
+
+    def test_a_callback_that_gives_back_another_booster_does_so_at_a_rank_that_dies_after_the_last_round(self):
+        self.same_as_stock("carried cut", "rank=1,version=4,at=bytes:0", restarts=1)
+
     def test_a_version_that_is_unknown_is_refused_by_name_with_what_to_install(self):
         program = """
             import xgboost
@@ -139,7 +145,7 @@ class Bridged(Trained):
             from rejoin._xgboost_callbacks import CarriedCallbacks, Carry
             class Counts(TrainingCallback):
                 pass
-            CarriedCallbacks(Carry(pickle), CallbackContainer([Counts()]), set(), 3, False, None)
+            CarriedCallbacks(Carry(pickle), CallbackContainer([Counts()]), set(), 3, False, None, print)
             """
         _, err = self.run_ranks(1, program, status=3, PYTHONPATH=self.path())
         self.assertIn("INTERNAL: this rank goes on after 3 rounds but was given no state of its callbacks", err)
@@ -151,11 +157,13 @@ class Bridged(Trained):
             ("carry locked", "BAD_ARGUMENT", "the callback Act can't be pickled"),
             ("carry stranger", "BAD_ARGUMENT", "carry has Remembers, which isn't among this training's callbacks"),
             ("carry durable", "BAD_ARGUMENT", "carry has 1 callbacks, but the job's checkpoints go to /"),
+            ("pickled", "BAD_ARGUMENT", "TrainingCheckPoint(as_pickle=True) is among the callbacks"),
+            ("unbiased", "BAD_ARGUMENT", "lambdarank_unbiased is true"),
             ("nothing", "BAD_STATE", "ends without a model: expected one xgboost.train("),
         ]:
             with tempfile.TemporaryDirectory() as folder:
                 more = ["--durable", folder, "--job", case] if case == "carry durable" else []
-                _, err = self.train(case, status=4, world=1, more=more)
+                _, err = self.train(case, status=4, world=1, more=more, FOLDER=folder)
             self.assertRegex(err, f"rejoin: {code}: .*{re.escape(text)}", case)
 
 
@@ -171,6 +179,11 @@ class Hooked(Trained):
 
     def test_a_second_run_goes_on_from_the_durable_checkpoints_of_one_that_died(self):
         self.goes_on_in_a_second_run("sampled")
+
+    def test_a_rank_that_comes_back_has_what_its_booster_was_begun_with(self):
+        for case in ("continued", "warm"):
+            with self.subTest(case=case):
+                self.same_as_stock(case, restarts=1, hooked=True, ACT="kill:1:7")
 
 
 class UnderMpirun(Trained):
@@ -213,7 +226,8 @@ class LongRun(Trained):
 
     def all_kinds(self, version, hooked, *kinds):
         self.version = version
-        for kind in "best rates approx poisson dart metric objective quantile continued".split() + list(kinds):
+        all_kinds = "best rates approx poisson dart metric objective quantile continued warm"
+        for kind in [*all_kinds.split(), *kinds]:
             with self.subTest(kind=kind, version=version):
                 act = "kill:1:3,kill:0:6" if kind == "best" else "kill:1:7,kill:0:12"  # it stops after 7 rounds
                 self.same_as_stock(kind, restarts=2, hooked=hooked, ACT=act)

@@ -87,6 +87,24 @@ class Remembers(TrainingCallback):
         return False
 
 
+class Warm(TrainingCallback):
+    """Sets something of the Booster before Rejoin knows of it."""
+
+    def before_training(self, model):
+        model.set_param("learning_rate", 0.05)
+        return model
+
+
+class Cuts(TrainingCallback):
+    """Gives back another Booster than was trained."""
+
+    def after_training(self, model):
+        return model[: ROUNDS - 4]
+
+
+CUTS = Cuts()
+
+
 class Pickles(TrainingCallback):
     """A copy of the model is a Booster like any other."""
 
@@ -156,6 +174,12 @@ def train(case, rank, world, more, remembers):
     elif case == "classes":
         params.update(num_class=3, base_score=0.5, disable_default_eval_metric=True)
         named = {"obj": softmax}
+    elif case == "warm":
+        more = [Warm(), *more]
+    elif case == "pickled":
+        more = [TrainingCheckPoint(os.environ["FOLDER"], as_pickle=True), *more]
+    elif case == "unbiased":
+        params.update(objective="rank:ndcg", lambdarank_unbiased=True)
     elif case == "labels":
         params.update(objective="binary:logistic")
     elif case == "gpu":
@@ -168,13 +192,21 @@ def train(case, rank, world, more, remembers):
         matrix = xgb.DMatrix(features)
         matrix.set_float_info("label_lower_bound", labels)
     evaluated = xgb.DMatrix(*rows(100 + rank, 400))
+    if case == "unbiased":
+        for each in (matrix, evaluated):
+            each.set_label(np.clip(np.round(each.get_label()), 0, 4))
+            each.set_info(qid=np.arange(each.num_row()) // 50)
     if case == "continued":
-        first = xgb.Booster(params, [matrix])
+        # What the second training doesn't name goes on from the first one's Booster, too.
+        first = xgb.Booster({**params, "max_depth": 2, "learning_rate": 0.1}, [matrix])
+        del params["max_depth"]
         for round_ in range(3):
             first.update(matrix, round_)
         named = {"xgb_model": first}
     if case == "asks":
         more = [*more, Asks(evaluated)]
+    elif case == "carried cut":
+        more = [CUTS, *more]
     elif case.startswith("carried"):
         more = [*more, remembers] if case == "carried last" else [remembers, *more]
     elif case == "files":
@@ -218,6 +250,7 @@ def main(case):
         # XGBoost makes its own callbacks the last ones; of the given ones ours need not be the first.
         remembers = Remembers()
         carry = {"carried": [remembers], "carried last": [remembers], "carry stranger": [act, Remembers()]}
+        carry["carried cut"] = [CUTS]
         carry["carry locked"] = carry["carry durable"] = [act]
         if case == "carry locked":
             act.lock = threading.Lock()

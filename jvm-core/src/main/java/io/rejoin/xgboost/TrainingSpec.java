@@ -1,5 +1,6 @@
 package io.rejoin.xgboost;
 
+import io.rejoin.RejoinException;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Locale;
@@ -37,6 +38,22 @@ public final class TrainingSpec implements Serializable {
     this.parameters = new HashMap<>(parameters);
     this.parameters.put("seed_per_iteration", "true");
     this.rhythm = rhythm;
+  }
+
+  /**
+   * Looks at XGBoost's parameters before any work.
+   *
+   * @throws RejoinException BAD_ARGUMENT for those with which a training can't go on from a
+   *     checkpoint
+   */
+  public static void check(Map<String, ?> parameters) {
+    String unbiased = String.valueOf(parameters.get("lambdarank_unbiased"));
+    if (unbiased.equalsIgnoreCase("true") || unbiased.equals("1")) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "lambdarank_unbiased is true: XGBoost trains such a model in one piece alone, and a rank"
+              + " that comes back goes on from the checkpoint's; expected false");
+    }
   }
 
   /**

@@ -109,6 +109,18 @@ class XgboostVersionTest {
   }
 
   @Test
+  void parameters_with_which_no_training_goes_on_from_a_checkpoint_are_refused_by_name() {
+    assertDoesNotThrow(
+        () -> TrainingSpec.check(Collections.singletonMap("lambdarank_unbiased", "false")));
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () -> TrainingSpec.check(Collections.singletonMap("lambdarank_unbiased", "true")));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
+    assertTrue(failure.text().contains("lambdarank_unbiased is true"), failure.text());
+  }
+
+  @Test
   void only_a_matrix_that_is_sketched_lazily_is_warmed_up() {
     assertTrue(sketches("tree_method", "hist"));
     assertTrue(sketches("booster", "dart"));

@@ -64,6 +64,7 @@ final class XgboostSpec implements Serializable {
     require(
         earlyStoppingRounds >= 0,
         "earlyStopping: expected 0 rounds or more, not " + earlyStoppingRounds);
+    TrainingSpec.check(parameters);
     boolean ranks = String.valueOf(parameters.get("objective")).startsWith("rank:");
     require(
         !ranks || columns.isGrouped(),

@@ -54,6 +54,7 @@ final class Fit<M extends Model<M>> {
     Surroundings surroundings = tracker.host(new Surroundings(context, runtime.numWorkers()));
     surroundings.check("numWorkers");
     refuseGpu(validated);
+    TrainingSpec.check(stock.parameters());
     SettingValues settings = tracker.over(set);
     WorldBounds bounds =
         WorldBounds.of(settings, context.getConf(), runtime.numWorkers(), "numWorkers");

@@ -12,6 +12,7 @@ public final class PythonOutput implements Consumer<TrainingEvent> {
   private final Queue<String> texts = new ArrayDeque<>();
   private long leftOut;
   private Thread call;
+  private boolean isInterrupted;
 
   @Override
   public synchronized void accept(TrainingEvent event) {
@@ -28,10 +29,16 @@ public final class PythonOutput implements Consumer<TrainingEvent> {
   /** The call that this belongs to runs in this thread, until it is told null. */
   synchronized void runsIn(Thread thread) {
     call = thread;
+    if (call != null && isInterrupted) {
+      call.interrupt();
+    }
   }
 
-  /** Ends the call, wherever it waits; CANCELLED is thrown there. */
+  /**
+   * Ends the call, wherever it waits, or as soon as it begins; CANCELLED is thrown there. For good.
+   */
   public synchronized void interrupt() {
+    isInterrupted = true;
     if (call != null) {
       call.interrupt();
     }

@@ -253,6 +253,11 @@ impl CheckpointStore {
         self.durable.lock().insert(checkpoint.name(), (checkpoint, place));
     }
 
+    /// The durable store has nothing any more that is older than this.
+    pub(crate) fn tidied(&self, lineage: Lineage, version: Version) {
+        self.durable.lock().retain(|_, (there, _)| (there.lineage, there.version) >= (lineage, version));
+    }
+
     /// Drops a version's checkpoints, whichever ranks own them. Readers that have bytes keep them; durable ones stay.
     pub(crate) fn forget(&self, lineage: Lineage, version: Version) {
         let mut dropped = Vec::new();

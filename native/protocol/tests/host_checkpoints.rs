@@ -109,6 +109,26 @@ fn fetches_again(desk: &mut Desk) -> bool {
 }
 
 #[test]
+fn a_rank_starts_from_what_another_rank_of_its_process_has_fetched_while_its_own_fetch_pauses() {
+    let mut desk = Desk::join_accepted();
+    desk.join(1, 0);
+    let (rank, attempt) = (Rank(1), attempt(0));
+    desk.received(TrackerMessage::JoinAccepted { rank, attempt, incarnation: incarnation(0) });
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5), newcomer(1, 0, 5)], &[2])));
+    assert_eq!(desk.input(failed(false)), []);
+    let (member, source) = (MemberId { rank, incarnation: incarnation(0) }, "agent 2".to_string());
+    let starts = |outputs: &[HostOutput], of: Rank| {
+        outputs.iter().any(|output| matches!(output, HostOutput::Start { rank, .. } if *rank == of))
+    };
+    assert!(starts(&desk.input(HostInput::Fetched { member, bytes: 10, source, millis: 4 }), rank));
+    let started = (0..30).any(|_| {
+        let at = desk.host.wake_at().unwrap().0;
+        starts(&desk.wake(at), ZERO)
+    });
+    assert!(started, "nothing else would start it");
+}
+
+#[test]
 fn a_fetch_of_which_more_comes_each_time_is_never_given_up() {
     let mut desk = Desk::join_accepted();
     desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
@@ -266,6 +286,20 @@ fn what_can_be_read_from_a_durable_store_is_told_also_when_it_was_forgotten_here
     let outputs = desk.hold(0, 3);
     let held: Vec<u32> = status(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
     assert!(held.contains(&1) && held.contains(&4), "{held:?}");
+}
+
+#[test]
+fn what_was_removed_from_a_durable_store_is_reported_no_more_however_long_a_training_is() {
+    let mut desk = Desk::trained_to(4);
+    for version in [1, 1, 2, 3] {
+        desk.input(HostInput::Durable(checkpoint(version)));
+    }
+    desk.input(HostInput::Tidied { lineage: Lineage(0), version: Version(2) });
+    desk.received(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    let outputs = desk.hold(0, 3);
+    let held: Vec<u32> = status(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
+    assert!(!held.contains(&1), "{held:?}");
+    assert!(held.contains(&2), "{held:?}");
 }
 
 #[test]

@@ -64,6 +64,7 @@ impl Control {
             Command::CopyFailed { checkpoint, agent } => self.handle(Some(HostInput::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
             Command::Durable(checkpoint) => self.handle(Some(HostInput::Durable(checkpoint))),
+            Command::Tidied { lineage, version } => self.handle(Some(HostInput::Tidied { lineage, version })),
             Command::HandedOver(checkpoint) => self.handle(Some(HostInput::HandedOver(checkpoint))),
             Command::Event(event) => self.handle(Some(HostInput::Event(event))),
             Command::Inject(rule) => self.inject(rule),

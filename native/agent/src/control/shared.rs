@@ -14,7 +14,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Offer;
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, MemberId, Rank, Task, Version};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Lineage, MemberId, Rank, Task, Version};
 use rejoin_protocol::message::CheckpointWish;
 use rejoin_protocol::report::Report;
 use rejoin_transport::JobId;
@@ -99,6 +99,10 @@ pub(crate) enum Command {
         made: Result<(Checkpoint, Bytes), Error>,
     },
     Durable(Checkpoint),
+    Tidied {
+        lineage: Lineage,
+        version: Version,
+    },
     HandedOver(Checkpoint),
     Event(Event),
     Inject(FaultRule),

@@ -9,7 +9,7 @@ use crossbeam::channel::{unbounded, Sender};
 use parking_lot::{Condvar, Mutex};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Checkpoint, MemberId, Version};
+use rejoin_protocol::ids::{Checkpoint, Lineage, MemberId, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -123,7 +123,10 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
             let millis = began.elapsed().as_millis() as u64;
             let event = Event::DurableWritten { rank, incarnation, version, bytes: made.length, millis };
             shared.command(Command::Event(event));
-            tidy(durable, job, world);
+            if let Some((lineage, version)) = tidy(durable, job, world) {
+                shared.store.tidied(lineage, version);
+                shared.command(Command::Tidied { lineage, version });
+            }
         }
         Err(error) => {
             log::error!("{} durable checkpoint {version}: {}", shared.prefix_of(rank), error.message);
@@ -137,19 +140,21 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
     }
 }
 
-/// Removes what is older than the newest whole versions. Another process may do the same at the same time.
-fn tidy(durable: &Durable, job: JobId, world: u32) {
-    let Ok(found) = file::list(&*durable.folder, job) else { return };
+/// Removes what is older than the newest whole versions; the oldest of these, where there are so many. Another process
+/// may do the same at the same time.
+fn tidy(durable: &Durable, job: JobId, world: u32) -> Option<(Lineage, Version)> {
+    let found = file::list(&*durable.folder, job).ok()?;
     let there: BTreeSet<_> = found.iter().map(|found| found.checkpoint.name()).collect();
     let is_there = |checkpoint: &Checkpoint| Ok::<bool, Infallible>(there.contains(&checkpoint.name()));
     let took = |found: &Found| if found.world == 0 { world } else { found.world };
     let is_whole = |found: &&Found| matches!(is_whole(&found.checkpoint, took(found), is_there), Ok(true));
     let whole: Vec<_> = found.iter().filter(is_whole).map(|found| &found.checkpoint).collect();
-    let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
+    let oldest_kept = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version))?;
     for Found { checkpoint, name, .. } in &found {
         if (checkpoint.lineage, checkpoint.version) < oldest_kept {
             // It may be gone already.
             let _ = durable.folder.remove(name);
         }
     }
+    Some(oldest_kept)
 }

@@ -1,5 +1,6 @@
 //! What the tracker says, and what follows from it here.
 
+use super::tasks::MEMORY;
 use super::{Host, HostOutput, Peer, Start};
 use crate::collective;
 use crate::error::{Code, Error};
@@ -236,7 +237,7 @@ impl Host {
                     Some(Fetched { checkpoint, source, millis }) if starts_with(&newcomer, &checkpoint) => {
                         (source, millis)
                     }
-                    _ => ("the memory of this process".into(), 0),
+                    _ => (MEMORY.into(), 0),
                 };
                 self.start(newcomer, lineage, bytes, source, millis);
             }

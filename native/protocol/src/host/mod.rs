@@ -179,6 +179,13 @@ pub enum HostInput {
     },
     /// This process can read this checkpoint from a durable store, also after it was forgotten here.
     Durable(Checkpoint),
+    /// The durable store has nothing any more that is older than this version.
+    Tidied {
+        /** Of the oldest that stays. */
+        lineage: Lineage,
+        /** The oldest that stays. */
+        version: Version,
+    },
     /// A fact for the event log.
     Event(Event),
     /// The time asked for has come.
@@ -444,7 +451,15 @@ impl Host {
                 self.copy();
             }
             HostInput::CopyFailed { checkpoint, agent } => self.replicas.failed(&checkpoint, agent, self.now),
-            HostInput::Durable(checkpoint) => self.durable.push(checkpoint),
+            HostInput::Durable(checkpoint) => {
+                // A rank that was started again repeats its version.
+                if !self.durable.contains(&checkpoint) {
+                    self.durable.push(checkpoint);
+                }
+            }
+            HostInput::Tidied { lineage, version } => {
+                self.durable.retain(|there| (there.lineage, there.version) >= (lineage, version));
+            }
             HostInput::Event(event) => self.send(AgentMessage::Event(event)),
             HostInput::Wake => {}
         }

@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 const FETCH_TRIES: u32 = 5;
 /// Pause after the first failure; doubled after each further one.
 const FETCH_PAUSE_MILLIS: u64 = 100;
+/// Where a checkpoint came from that was not fetched.
+pub(super) const MEMORY: &str = "the memory of this process";
 
 impl Host {
     pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer) {
@@ -259,18 +261,24 @@ impl Host {
         for member in self.members.iter_mut().filter(due) {
             if let (Some(id), Stage::Fetching(fetching)) = (member.id(), &mut member.stage) {
                 fetching.again_at = None;
-                again.push((id, fetching.newcomer.clone(), fetching.is_half_done));
+                again.push((id, fetching.clone()));
             }
         }
-        for (id, newcomer, is_half_done) in again {
-            let wanted = self.lacking(&newcomer, is_half_done);
+        for (id, Fetching { newcomer, lineage, is_half_done, bytes, .. }) in again {
+            let Some(checkpoint) = self.lacking(&newcomer, is_half_done) else {
+                // Another rank of this process has fetched it in the pause.
+                self.start(newcomer, lineage, bytes, MEMORY.into(), 0);
+                self.link_all();
+                continue;
+            };
             if let Some(member) = self.member(id) {
-                member.asked = wanted;
+                member.asked = Some(checkpoint);
+                if let Stage::Fetching(fetching) = &mut member.stage {
+                    fetching.is_half_done |= checkpoint.owner.is_some();
+                }
             }
-            if let Some(checkpoint) = wanted {
-                let holders = self.nearest_holders(&newcomer, &checkpoint);
-                self.outputs.push_back(HostOutput::Fetch { member: id, checkpoint, holders });
-            }
+            let holders = self.nearest_holders(&newcomer, &checkpoint);
+            self.outputs.push_back(HostOutput::Fetch { member: id, checkpoint, holders });
         }
     }
 }

@@ -51,7 +51,7 @@ struct Starts {
     restarts: u32,
     /// With the attempt that each begins with, as the tracker has said last.
     ranks: Mutex<BTreeMap<Rank, Option<u32>>>,
-    ended: Mutex<BTreeSet<Rank>>,
+    ended: Mutex<BTreeMap<Rank, u32>>,
     leaving: Mutex<BTreeMap<Rank, u32>>,
 }
 
@@ -61,7 +61,7 @@ impl Starts {
             launcher: self.launcher,
             host: self.host.clone(),
             ranks: self.ranks.lock().clone(),
-            ended: self.ended.lock().iter().copied().collect(),
+            ended: self.ended.lock().clone(),
             slots: self.slots,
             restarts: self.restarts,
         }
@@ -130,8 +130,8 @@ impl LauncherLink {
     /// Says something to the tracker, now or when it is within reach again. Each new link begins with
     /// the ranks that have ended or go, since a tracker that comes back doesn't know of them.
     pub fn say(&self, message: LauncherMessage) {
-        if let LauncherMessage::RankEnded { rank } = &message {
-            self.starts.ended.lock().insert(*rank);
+        if let LauncherMessage::RankEnded { rank, attempt } = &message {
+            self.starts.ended.lock().insert(*rank, *attempt);
         }
         if let LauncherMessage::RankLeaves { rank, attempt } = &message {
             self.starts.leaving.lock().insert(*rank, *attempt);

@@ -36,9 +36,9 @@ impl JobModel {
                 state.processes[number as usize].ended = Ended::Unreported;
             }
             Action::EndIsReported(number) => {
-                let model_process = &mut state.processes[number as usize];
-                model_process.ended = Ended::Told;
-                let input = ToTracker::TaskEnded { task: model_process.rank };
+                state.processes[number as usize].ended = Ended::Told;
+                let (task, tried) = state.try_of(number);
+                let input = ToTracker::TaskEnded { task, tried };
                 self.tracker_takes(&mut state, name(&input), || input);
             }
             Action::Reconnects(number) => {
@@ -66,9 +66,8 @@ impl JobModel {
             }
             Action::LeavingIsReported(number) => {
                 state.processes[number as usize].leaving = Leaving::Told;
-                let task = state.processes[number as usize].rank;
-                let before = state.processes.iter().take(number as usize).filter(|other| other.rank == task);
-                let input = ToTracker::TaskLeaves { task, tried: before.count() as u32 };
+                let (task, tried) = state.try_of(number);
+                let input = ToTracker::TaskLeaves { task, tried };
                 self.tracker_takes(&mut state, name(&input), || input);
             }
             Action::GoesAway(number) => self.crash(&mut state, number, false),

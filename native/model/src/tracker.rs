@@ -33,6 +33,7 @@ pub(crate) enum ToTracker {
     },
     TaskEnded {
         task: u32,
+        tried: u32,
     },
     TaskLeaves {
         task: u32,
@@ -97,7 +98,10 @@ pub(crate) fn step(
             let reason = "the framework says so".into();
             inputs.push(TrackerInput::ExecutorGone { executor: process.to_string(), reason });
         }
-        ToTracker::TaskEnded { task } => inputs.push(TrackerInput::TaskEnded { task: Task(task) }),
+        ToTracker::TaskEnded { task, tried } => {
+            let attempt = Attempt { stage: 0, task: tried };
+            inputs.push(TrackerInput::TaskEnded { task: Task(task), attempt });
+        }
         ToTracker::TaskLeaves { task, tried } => {
             let attempt = Attempt { stage: 0, task: tried };
             inputs.push(TrackerInput::TaskLeaves { task: Task(task), attempt });

@@ -91,6 +91,15 @@ pub struct State {
     pub violated: Option<&'static str>,
 }
 
+impl State {
+    /// The framework's task that a process runs, and which try of it that is.
+    pub(crate) fn try_of(&self, number: u32) -> (u32, u32) {
+        let task = self.processes[number as usize].rank;
+        let before = self.processes.iter().take(number as usize).filter(|other| other.rank == task);
+        (task, before.count() as u32)
+    }
+}
+
 /// What can happen next. Processes are known by number: those after the first of all ranks are restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {

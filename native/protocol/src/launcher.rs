@@ -47,8 +47,8 @@ pub enum LauncherMessage {
         host: String,
         /** The ranks, with the attempt that each begins with, as the tracker has said last. */
         ranks: BTreeMap<Rank, Option<u32>>,
-        /** Those of them whose processes have ended well before. */
-        ended: Vec<Rank>,
+        /** Those of them whose processes have ended well before, with the attempts that have. */
+        ended: BTreeMap<Rank, u32>,
         /** In an elastic job: how many processes it starts in all, as far as there are numbers for them. */
         slots: u32,
         /** How often each of them is started again after a death. */
@@ -65,6 +65,8 @@ pub enum LauncherMessage {
     RankEnded {
         /** The rank that it was. */
         rank: Rank,
+        /** Which attempt at it. */
+        attempt: u32,
     },
     /// The job can't go on.
     Cancel {

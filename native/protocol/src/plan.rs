@@ -13,6 +13,7 @@
 use crate::error::{Code, Error};
 use crate::former::{FormerWorlds, Heir, World};
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
+use crate::message::LINEAGES_LIMIT;
 use crate::words::list;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -53,6 +54,11 @@ impl Chain {
     /// The lineage that is trained now.
     pub fn lineage(&self) -> Lineage {
         Lineage(self.branches.len() as u32)
+    }
+
+    /// Whether no agent would take a view of one more lineage.
+    pub fn is_full(&self) -> bool {
+        self.branches.len() + self.untold >= LINEAGES_LIMIT
     }
 
     /// The next lineage starts at this version of the present one.

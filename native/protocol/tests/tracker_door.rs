@@ -576,7 +576,9 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
                 let (task, attempt) = (Task(rank), attempt(task));
                 desk.input(TrackerInput::TaskGone { task, attempt, reason: "gone".into(), counts: true }).to_vec()
             }
-            DoorStep::TaskEnded(task) => desk.input(TrackerInput::TaskEnded { task: Task(task) }).to_vec(),
+            DoorStep::TaskEnded(task) => {
+                desk.input(TrackerInput::TaskEnded { task: Task(task), attempt: attempt(0) }).to_vec()
+            }
             DoorStep::TaskLeaves(task, its) => {
                 desk.input(TrackerInput::TaskLeaves { task: Task(task), attempt: attempt(its) }).to_vec()
             }

@@ -206,9 +206,11 @@ fn a_rank_that_waits_shows_nothing_when_another_one_was_in_its_place_since() {
     let mut newer = former(5, &[Some(0), Some(1)], &[]);
     newer.has_begun = false;
     the_one_that_had_begun_dies(&mut desk, &newer);
-    comes_back_empty(&mut desk, 2, &first_view(2), false, stands(1, 0, RankState::Fresh));
-    desk.pass_alive(1100, &[2, 3]);
-    assert_eq!(all_wait(&mut desk, &[(3, 0, AGAIN), (2, 1, FIRST)]).err(), Some(Code::Unrecoverable));
+    let mut outputs = comes_back_empty(&mut desk, 2, &first_view(2), false, stands(1, 0, RankState::Fresh));
+    outputs.extend(desk.pass_alive(1100, &[2, 3]));
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::Fenced)]);
+    desk.joins(2, 1, attempt(2));
+    assert_eq!(all_wait(&mut desk, &[(3, 0, AGAIN), (2, 1, in_life(2, 2))]).err(), Some(Code::Unrecoverable));
 
     // Its task is tried for the third time: the second one may have had the slot while the first one was frozen.
     for (task, begins) in [(1, true), (2, false)] {

@@ -356,6 +356,23 @@ fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_tim
 }
 
 #[test]
+fn a_frozen_process_is_to_be_killed_also_when_its_rank_was_sent_back_and_has_not_joined_again() {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2)]);
+    let mut alive = stands(1, 0, at(3));
+    alive.oldest = Version(3);
+    assert_eq!(fenced(&desk.stands(2, vec![alive], Vec::new()), 2), [(1, 0, Code::RolledBack)]);
+    let outputs = desk.pass_alive(1_100, &[1]);
+    let killed = outputs.iter().filter_map(|output| match output {
+        TrackerOutput::Kill { task, attempt, .. } => Some((task.0, attempt.task)),
+        _ => None,
+    });
+    assert_eq!(killed.collect::<Vec<_>>(), [(1, 0)]);
+}
+
+#[test]
 fn when_the_living_cannot_be_joined_they_are_sent_back_and_may_join_again_with_the_same_try() {
     let mut desk = Desk::trained_to(2, 3);
     desk.leaves(1, 0, 0, None);

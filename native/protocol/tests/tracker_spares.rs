@@ -402,7 +402,7 @@ fn a_spare_that_alone_is_left_of_a_job_that_ended_under_a_former_life_does_not_w
     let view = Some(Box::new(view));
     let registration = Registration { standing, view, ..Desk::registration(3, Vec::new(), Vec::new()) };
     desk.says(3, AgentMessage::Register(registration));
-    desk.input(TrackerInput::TaskEnded { task: Task(0) });
+    desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(0) });
     let outputs = desk.pass_alive(TIMING.members_millis + 5000, &[3]);
     assert_eq!(given(&outputs, 3), []);
     assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::MembersMissing));

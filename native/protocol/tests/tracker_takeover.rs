@@ -3,8 +3,12 @@
 use crate::support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Rank, Task, Version};
-use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
+use rejoin_protocol::ids::{
+    AgentId, Checkpoint, Generation, Incarnation, Lineage, MemberId, Position, Rank, Task, Version,
+};
+use rejoin_protocol::message::{
+    AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage, LINEAGES_LIMIT,
+};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::view::SlotState;
@@ -347,7 +351,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
     for is_first in [true, false] {
         let mut desk = second_life(3);
         if is_first {
-            assert_eq!(ended(desk.input(TrackerInput::TaskEnded { task: Task(0) })), None);
+            assert_eq!(ended(desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(0) })), None);
         }
         comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
         comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
@@ -355,7 +359,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
         let mut outputs = desk.says(3, finish(2, 7)).to_vec();
         if !is_first {
             assert_eq!(ended(&outputs), None, "rank 0 may still come back");
-            outputs = desk.input(TrackerInput::TaskEnded { task: Task(0) }).to_vec();
+            outputs = desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(0) }).to_vec();
         }
         assert_eq!(ended(&outputs), Some(7), "{outputs:?}");
         assert!(lost(&outputs).is_empty(), "no rank died");
@@ -366,7 +370,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
 fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_then() {
     let view = former(4, &[Some(0), Some(0), Some(0)], &[]);
     let mut desk = second_life(3);
-    desk.input(TrackerInput::TaskEnded { task: Task(0) });
+    desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(0) });
     comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
     comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
     assert_eq!(ended(desk.says(2, finish(1, 7))), None);
@@ -376,9 +380,72 @@ fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_the
 }
 
 #[test]
+fn a_rank_that_came_to_this_life_and_whose_program_ends_early_is_waited_for() {
+    // A later try of it, which has ended well too, came to the former life, or to another one beside this.
+    for (ended_as, is_missed) in [(0, true), (1, false)] {
+        let view = former(4, &[Some(0), Some(0), Some(0)], &[]);
+        let mut desk = second_life(3);
+        for (agent, rank) in [(1, 0), (2, 1), (3, 2)] {
+            comes_back(&mut desk, agent, &view, vec![stands(rank, 0, at(3))]);
+        }
+        let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+        desk.says(1, AgentMessage::Report { member, report: Report::Left { failure: None } });
+        desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(ended_as) });
+        assert_eq!(ended(desk.says(2, finish(1, 7))), None);
+        assert_eq!(ended(desk.says(3, finish(2, 7))), (!is_missed).then_some(7));
+        let outputs = desk.pass_alive(200_000, &[1, 2, 3]);
+        assert_eq!(failure(&outputs).map(|error| error.code), is_missed.then_some(Code::MembersMissing));
+    }
+}
+
+#[test]
+fn a_rank_that_the_former_life_had_lost_is_not_taken_back_where_the_one_after_it_has_gone() {
+    let mut desk = second_life(2);
+    comes_back(&mut desk, 2, &former(5, &[Some(1), Some(0)], &[]), vec![stands(1, 0, at(4))]);
+    let outputs = comes_back(&mut desk, 1, &former(3, &[Some(0), Some(0)], &[]), vec![stands(0, 0, at(3))]);
+    assert_eq!(fenced(&outputs, 1), [(0, 0, Code::Fenced)]);
+    desk.stands(2, vec![stands(1, 0, at(4))], vec![checkpoint(4)]);
+    desk.stands(1, Vec::new(), Vec::new());
+    let outputs = desk.joins(1, 0, attempt(2));
+    assert_eq!(refusal(&outputs, 1), None, "its task's next try has the rank");
+}
+
+#[test]
+fn a_rank_of_a_lineage_that_the_others_have_left_is_fenced_and_its_slot_is_free() {
+    let mut desk = second_life(2);
+    let view = former(5, &[Some(1), Some(1)], &[2]);
+    comes_back(
+        &mut desk,
+        2,
+        &view,
+        vec![stands(1, 1, RankState::At(Position { lineage: Lineage(1), version: Version(3) }))],
+    );
+    comes_back(&mut desk, 1, &view, vec![stands(0, 1, at(3))]);
+    let outputs = desk.stands(1, vec![stands(0, 1, at(3))], Vec::new());
+    assert_eq!(fenced(&outputs, 1), [(0, 1, Code::Fenced)]);
+    assert_eq!(refusal(&desk.joins(1, 0, attempt(2)), 1), None);
+}
+
+#[test]
+fn a_job_that_has_begun_again_too_often_ends_with_words_before_an_agent_would_refuse_its_view() {
+    let branches = vec![2; LINEAGES_LIMIT - 1];
+    let mut desk = second_life(1);
+    comes_back(&mut desk, 1, &former(4, &[Some(0)], &branches), vec![stands(0, 0, at(3))]);
+    desk.stands(1, vec![stands(0, 0, at(3))], Vec::new());
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    let held = Checkpoint { lineage: Lineage(0), ..checkpoint(2) };
+    let incarnation = Incarnation { epoch: 2, number: 1 };
+    let outputs = desk.stands(1, vec![stands(0, incarnation, RankState::Fresh)], vec![held]);
+    let error = failure(&outputs).expect("no further lineage has a number");
+    assert_eq!(error.code, Code::Unrecoverable, "{error}");
+    assert!(error.message.contains("at most 4096 times"), "{error}");
+}
+
+#[test]
 fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_waits_for() {
     let mut desk = second_life(2);
-    desk.input(TrackerInput::TaskEnded { task: Task(0) });
+    desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(0) });
     desk.register(2);
     desk.joins(2, 1, attempt(1));
     let outputs = desk.pass_alive(200_000, &[2]);
@@ -391,7 +458,7 @@ fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_w
 #[test]
 fn in_the_first_life_a_task_that_ends_well_before_the_end_is_no_end() {
     let mut desk = Desk::trained_to(2, 3);
-    assert_eq!(ended(desk.input(TrackerInput::TaskEnded { task: Task(0) })), None);
+    assert_eq!(ended(desk.input(TrackerInput::TaskEnded { task: Task(0), attempt: attempt(0) })), None);
     assert_eq!(ended(desk.says(2, finish(1, 7))), None);
     assert_eq!(ended(desk.says(1, finish(0, 7))), Some(7));
 }

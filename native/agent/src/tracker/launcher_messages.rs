@@ -66,7 +66,7 @@ impl Server {
                 }
                 if ranks.is_empty() && slots == 0
                     || ranks.keys().any(|rank| rank.0 >= world)
-                    || ended.iter().any(|rank| !ranks.contains_key(rank))
+                    || ended.keys().any(|rank| !ranks.contains_key(rank))
                 {
                     return bad(format!("it said that it starts ranks that aren't some of the {world} of the job"));
                 }
@@ -89,9 +89,10 @@ impl Server {
                 if let Some(over) = over {
                     self.launchers.tell(token, &LauncherNews::Over(over));
                 }
-                for rank in ended {
+                for (rank, attempt) in ended {
                     if self.launchers.starts(token, rank) {
-                        self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
+                        let attempt = Attempt { stage: 0, task: attempt };
+                        self.handle(TrackerInput::TaskEnded { task: Task(rank.0), attempt });
                     }
                 }
             }
@@ -103,8 +104,9 @@ impl Server {
                 let attempt = Attempt { stage: 0, task: attempt };
                 self.handle(TrackerInput::TaskLeaves { task: Task(rank.0), attempt });
             }
-            LauncherMessage::RankEnded { rank } if self.launchers.starts(token, rank) => {
-                self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
+            LauncherMessage::RankEnded { rank, attempt } if self.launchers.starts(token, rank) => {
+                let attempt = Attempt { stage: 0, task: attempt };
+                self.handle(TrackerInput::TaskEnded { task: Task(rank.0), attempt });
             }
             // Another launcher starts it now.
             LauncherMessage::ProcessDied { .. }

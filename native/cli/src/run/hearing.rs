@@ -6,7 +6,7 @@ use super::{say, LauncherEvent};
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::text::Aftermath;
-use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
@@ -128,8 +128,11 @@ impl Run<'_> {
             return self.end(Ending::JobFailed(format!("the tracker can't come back: {error}")));
         }
         self.recorder.fact(None, Fact::TrackerBack);
-        for (rank, _) in self.ranks.iter().filter(|(_, state)| matches!(state, State::Done)) {
-            self.tracker.notify(TrackerInput::TaskEnded { task: Task(*rank) });
+        for (rank, state) in &self.ranks {
+            if let State::Done { attempt } = state {
+                let attempt = Attempt { stage: 0, task: *attempt };
+                self.tracker.notify(TrackerInput::TaskEnded { task: Task(*rank), attempt });
+            }
         }
     }
 }

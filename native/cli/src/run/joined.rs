@@ -241,7 +241,9 @@ impl JobTracker for JoinedTracker {
             TrackerInput::TaskLeaves { task, attempt } => {
                 self.link.say(LauncherMessage::RankLeaves { rank: Rank(task.0), attempt: attempt.task });
             }
-            TrackerInput::TaskEnded { task } => self.link.say(LauncherMessage::RankEnded { rank: Rank(task.0) }),
+            TrackerInput::TaskEnded { task, attempt } => {
+                self.link.say(LauncherMessage::RankEnded { rank: Rank(task.0), attempt: attempt.task });
+            }
             // Who ends this launcher doesn't end the job: its ranks can be started elsewhere.
             // In an elastic job others go on, and one that is ordered says it to its starter.
             TrackerInput::Cancel { error }

@@ -32,7 +32,9 @@ pub(super) enum State {
         attempt: u32,
     },
     /// Ended, and is not started again.
-    Done,
+    Done {
+        attempt: u32,
+    },
     /// Died, and is not started again: the others go on without it.
     GivenUp,
 }

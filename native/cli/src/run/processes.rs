@@ -8,7 +8,7 @@ use super::restarts::Decision;
 use super::say;
 use super::ssh::NO_CONNECTION;
 use rejoin_agent::event_log::Fact;
-use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_communicator::{launched, Placement};
 use std::io;
@@ -74,7 +74,7 @@ impl Run<'_> {
                 self.after(SPAWN_AGAIN, Due::Restart { rank, attempt });
             }
             Err(cause) => {
-                self.ranks.insert(rank, State::Done);
+                self.ranks.insert(rank, State::Done { attempt });
                 let program = match &self.template.ssh {
                     Some(ssh) if host != HERE => ssh.program().to_string(),
                     _ => self.template.command[0].to_string_lossy().into_owned(),
@@ -128,7 +128,7 @@ impl Run<'_> {
     }
 
     pub(super) fn reap(&mut self, rank: u32, attempt: u32) {
-        let child = match self.ranks.insert(rank, State::Done) {
+        let child = match self.ranks.insert(rank, State::Done { attempt }) {
             Some(State::Running(child)) if child.attempt == attempt => child,
             Some(other) => return drop(self.ranks.insert(rank, other)),
             // No such rank was started here.
@@ -155,7 +155,8 @@ impl Run<'_> {
             let executor = launched::executor(rank, attempt);
             self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
-            self.tracker.notify(TrackerInput::TaskEnded { task: Task(rank) });
+            let attempt = Attempt { stage: 0, task: attempt };
+            self.tracker.notify(TrackerInput::TaskEnded { task: Task(rank), attempt });
         }
         if has_left {
             self.ranks.insert(rank, State::GivenUp);
@@ -242,7 +243,7 @@ impl Run<'_> {
         if self.joined.is_empty() || self.is_ended() || self.tracker_died {
             return;
         }
-        let left = self.ranks.iter().find(|(_, state)| matches!(state, State::Done)).map(|(rank, _)| *rank);
+        let left = self.ranks.iter().find(|(_, state)| matches!(state, State::Done { .. })).map(|(rank, _)| *rank);
         if let Some(rank) = left {
             self.end(Ending::RankFailed(format!(
                 "rank {rank} ended with status 0 before the job's end, which the other ranks wait for; every rank has \

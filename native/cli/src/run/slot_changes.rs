@@ -104,7 +104,7 @@ impl Run<'_> {
     /// Starts processes in the slots that are open: those that wait for one, then those of the lowest numbers that are
     /// free.
     pub(super) fn fill(&mut self) {
-        let has_ended = self.ranks.values().any(|state| matches!(state, State::Done)) || self.is_ended();
+        let has_ended = self.ranks.values().any(|state| matches!(state, State::Done { .. })) || self.is_ended();
         if self.ending.is_some() || self.parting.is_some() || has_ended {
             return;
         }

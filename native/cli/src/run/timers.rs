@@ -43,7 +43,7 @@ impl Run<'_> {
                     let running: Vec<String> = self
                         .ranks
                         .iter()
-                        .filter(|(_, state)| !matches!(state, State::Done | State::GivenUp))
+                        .filter(|(_, state)| !matches!(state, State::Done { .. } | State::GivenUp))
                         .map(|(rank, _)| rank.to_string())
                         .collect();
                     let reason =

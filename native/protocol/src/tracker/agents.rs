@@ -3,7 +3,7 @@
 use super::agent_record::{AgentRecord, Broken};
 use super::{RankSlotState, Tracker, TrackerConfig, TrackerOutput};
 use crate::event::Event;
-use crate::ids::{AgentId, Incarnation, Millis, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Task, Version};
 use crate::message::{RankProgress, RankState, Registration, Timing, TrackerMessage};
 use crate::words::place;
 use alloc::collections::BTreeMap;
@@ -291,6 +291,17 @@ impl Tracker {
             if is_silent {
                 let (executor, reason) = (executor.clone(), String::from(reason));
                 self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
+            }
+        }
+        if is_silent && !self.gives_ranks() {
+            // Those that were sent back and have not joined again.
+            let sent_back = (0..)
+                .zip(&self.slots)
+                .filter(|(_, slot)| slot.state == RankSlotState::Vacant && slot.may_repeat && slot.agent == agent);
+            let sent_back: Vec<(u32, Attempt)> = sent_back.map(|(rank, slot)| (rank, slot.attempt)).collect();
+            for (task, attempt) in sent_back {
+                let (executor, reason) = (executor.clone(), String::from(reason));
+                self.outputs.push_back(TrackerOutput::Kill { task: Task(task), attempt, executor, reason });
             }
         }
         self.standings_lost(agent, &executor, reason, is_silent);

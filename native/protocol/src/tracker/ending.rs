@@ -6,7 +6,7 @@ use super::slots::RankSlot;
 use super::{JobResult, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{MemberId, Rank, Task};
+use crate::ids::{Attempt, MemberId, Rank, Task};
 use crate::message::{TrackerMessage, RESULT_PART_LIMIT, TEXT_LIMIT};
 use alloc::format;
 use alloc::vec::Vec;
@@ -161,7 +161,11 @@ impl Tracker {
     /// A task has ended well. In the first life of the tracker that says nothing: the end is sent by this one alone.
     /// With spares a later life may not know which rank the task had, and needn't: that it was sent the end says
     /// that all ranks had reported it, so none that is gone is waited for.
-    pub(super) fn task_ended(&mut self, task: Task) {
+    /// Of a try that came to this life without the end it says nothing either: its program has ended early.
+    pub(super) fn task_ended(&mut self, task: Task, attempt: Attempt) {
+        if self.former_life.came.get(&task).is_some_and(|came| *came >= attempt) {
+            return;
+        }
         let gives_ranks = self.gives_ranks();
         let its = (0..).zip(&mut self.slots).filter(|(rank, _)| gives_ranks || *rank == task.0);
         its.for_each(|(_, slot)| slot.ended_well = true);

@@ -2,9 +2,10 @@
 
 use super::RankSlot;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank};
+use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank, Task};
 use crate::message::{RankState, RankStatus};
 use crate::view::View;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -18,9 +19,17 @@ pub(super) struct FormerLife {
     pub(super) late_joins: Vec<Join>,
     /// A later life that found no agent that knew anything.
     pub(super) knows_nothing: bool,
+    /// The newest try of each task that has come to this life.
+    pub(super) came: BTreeMap<Task, Attempt>,
 }
 
 impl FormerLife {
+    /// A task's try is there.
+    pub(super) fn comes(&mut self, task: Task, attempt: Attempt) {
+        let newest = self.came.entry(task).or_insert(attempt);
+        *newest = attempt.max(*newest);
+    }
+
     pub(super) fn awaited_until(until: Millis) -> Self {
         FormerLife { takeover: Some(Takeover::new(until)), ..FormerLife::default() }
     }

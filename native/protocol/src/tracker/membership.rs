@@ -153,6 +153,7 @@ impl Tracker {
         slot.results = Vec::new();
         slot.observed = Vec::new();
         slot.segment = None;
+        slot.ended_well = false;
         (slot.may_repeat, slot.is_told, slot.is_unawaited, slot.left_by) = (false, false, false, None);
         // Those that are there already have waited for this one until now.
         for slot in self.slots.iter_mut().filter(|slot| slot.state == RankSlotState::Fresh) {

@@ -149,6 +149,8 @@ pub enum TrackerInput {
     TaskEnded {
         /** By its number among the job's tasks. */
         task: Task,
+        /** Which try of it. */
+        attempt: Attempt,
     },
     /// The framework is about to end a task, and starts no other one in its place: its slot is gone. In an elastic job
     /// it is given up by the others at the end of the version; [`Event::TaskReleased`] says when it may end.
@@ -313,7 +315,7 @@ impl Tracker {
             TrackerInput::TaskGone { task, attempt, reason, counts } => {
                 self.task_gone(task, attempt, &reason, counts);
             }
-            TrackerInput::TaskEnded { task } => self.task_ended(task),
+            TrackerInput::TaskEnded { task, attempt } => self.task_ended(task, attempt),
             TrackerInput::TaskLeaves { task, attempt } => self.task_leaves(task, attempt),
             TrackerInput::CheckpointWanted(wish) => self.want_checkpoint(wish),
             TrackerInput::Cancel { error } => self.fail(error),
@@ -425,6 +427,9 @@ impl Tracker {
             AgentMessage::Register(_) => {}
             AgentMessage::Heartbeat { sequence, ranks } => self.heartbeat(agent, sequence, &ranks),
             AgentMessage::Join { rank, attempt, fingerprint, hook } => {
+                if !self.gives_ranks() {
+                    self.former_life.comes(Task(rank.0), attempt);
+                }
                 self.join(agent, rank, attempt, fingerprint, hook)
             }
             AgentMessage::StatusReport(status) => self.status(agent, status),
@@ -435,7 +440,10 @@ impl Tracker {
             AgentMessage::Report { .. } if self.over.is_some() => {}
             AgentMessage::Report { member, report } => self.report(member, report),
             AgentMessage::Event(event) => self.fact(event),
-            AgentMessage::StandBy { task, attempt } => self.stand_by(agent, Standing { task, attempt, given: None }),
+            AgentMessage::StandBy { task, attempt } => {
+                self.former_life.comes(task, attempt);
+                self.stand_by(agent, Standing { task, attempt, given: None });
+            }
             AgentMessage::StandDown { task, attempt } => self.stand_down(agent, task, attempt),
         }
     }

@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::former::{Former, Given, World};
 use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, MemberId, Position, Rank, Version};
-use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, TrackerMessage};
+use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, TrackerMessage, LINEAGES_LIMIT};
 use crate::plan::{decide, Decision, Member, Situation};
 use crate::start::JobStart;
 use crate::view::{AgentAddress, SlotState, View};
@@ -139,7 +139,9 @@ impl Tracker {
             }
             RankState::At(position) | RankState::Finished { at: position, .. } => {
                 if position.lineage != lineage {
-                    self.fence_again(agent, received.id());
+                    // It was out of reach when all went back, and came to a later life of the tracker.
+                    let reason = format!("it trains in lineage {}, and the others in {lineage}", position.lineage);
+                    self.lose(received.rank, reason, false);
                     return;
                 }
                 self.progress(received.id(), position, 0);
@@ -212,6 +214,15 @@ impl Tracker {
                 // What the view says is not unsaid when it is sent again after this plan.
                 let had_begun = self.has_begun();
                 self.former_life.knows_nothing = false;
+                if branch && self.chain.is_full() {
+                    let text = format!(
+                        "all ranks have begun again, or the world has changed, {} times, and {reason}; a job can do so \
+                         at most {LINEAGES_LIMIT} times. Start it again from its durable checkpoints, and find out why \
+                         ranks go so often",
+                        self.chain.branches().len()
+                    );
+                    return self.fail(Error::new(Code::Unrecoverable, text));
+                }
                 if branch {
                     self.branch(version, &reason);
                 }

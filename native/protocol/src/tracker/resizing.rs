@@ -43,6 +43,10 @@ impl Tracker {
             }
         };
         let is_whole = self.occupancies().iter().all(Occupancy::is_there);
+        if is_whole && self.chain.is_full() {
+            // Nobody is missed: it goes on as it is.
+            return false;
+        }
         match self.has_local_state() {
             // It goes on as it is.
             true if is_whole => return false,

@@ -156,6 +156,7 @@ impl Tracker {
         let ended: Vec<Task> = ended.map(|(task, _)| *task).collect();
         ended.into_iter().for_each(|task| self.remove_standing(task));
         for standing in all {
+            self.former_life.comes(standing.task, standing.attempt);
             self.stand_by(agent, standing);
         }
     }
@@ -333,15 +334,17 @@ impl Tracker {
     }
 
     /// An agent is lost: what its tasks were given and haven't joined as is free. Those that stand by are given
-    /// nothing before it speaks again; where it may be frozen, the framework is asked to replace it.
+    /// nothing before it speaks again; where it may be frozen, the framework is asked to replace all of them.
     pub(super) fn standings_lost(&mut self, agent: AgentId, executor: &str, reason: &str, kill: bool) {
         let here = self.standings.tasks.iter().filter(|(_, standing)| standing.agent == agent);
         let here: Vec<(Task, Attempt, bool)> =
             here.map(|(task, standing)| (*task, standing.attempt, standing.given.is_some())).collect();
         for (task, attempt, has_rank) in here {
             if has_rank {
+                // It has not joined as that: one that has was lost before.
                 self.remove_standing(task);
-            } else if kill {
+            }
+            if kill {
                 let (executor, reason) = (executor.to_string(), reason.to_string());
                 self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
             }

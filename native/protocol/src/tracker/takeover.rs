@@ -19,7 +19,7 @@ use super::{RankSlot, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Attempt, MemberId, Rank, Version};
+use crate::ids::{AgentId, Attempt, MemberId, Rank, Task, Version};
 use crate::message::{RankState, RankStatus};
 use crate::plan::Chain;
 use crate::view::{SlotState, View, ViewSlot};
@@ -59,6 +59,9 @@ impl Tracker {
             self.fit_the_world();
         }
         for received in ranks {
+            if !self.gives_ranks() {
+                self.former_life.comes(Task(received.rank.0), received.attempt);
+            }
             if self.is_of_a_former_world(received.id(), received.attempt) {
                 // No view may come for long that it would be told by.
                 self.fence_again(agent, received.id());
@@ -185,6 +188,7 @@ impl Tracker {
                 // A view says which ranks were there, and not how far they were; and there may have been newer ones.
                 let has_not_begun = some_rank_never_started || !was_planned && self.has_all_agents_of(&view);
                 self.planned.has_been = was_planned && !has_not_begun;
+                self.fence_those_before(&view);
                 for (rank, received) in view.slots.iter().enumerate() {
                     let rank = Rank(rank as u32);
                     let Some(slot) = self.slot_mut(rank).filter(|slot| slot.state == RankSlotState::Vacant) else {
@@ -219,6 +223,28 @@ impl Tracker {
         self.stand_after_takeover();
         for (agent, rank, attempt, fingerprint, hook) in here {
             self.join(agent, rank, attempt, fingerprint, hook);
+        }
+    }
+
+    /// Ranks that are here in an incarnation before the one that the newest view has: they had been
+    /// lost under the former life, which is final, though the later one isn't here.
+    fn fence_those_before(&mut self, view: &View) {
+        let newest = |rank: Rank| view.slots.get(rank.0 as usize).and_then(|slot| slot.incarnation);
+        let before = self.living().filter(|(rank, slot)| newest(*rank) > slot.incarnation);
+        let before: Vec<(Rank, AgentId, Attempt)> =
+            before.map(|(rank, slot)| (rank, slot.agent, slot.attempt)).collect();
+        for (rank, agent, attempt) in before {
+            let reason = String::from("it was lost under a former life of the tracker");
+            let Some(incarnation) = self.vacate(rank, &reason, false) else { continue };
+            self.forget_giving(rank);
+            let executor = self.executor_of(agent);
+            let Some(slot) = self.slot_mut(rank) else { continue };
+            slot.incarnation = newest(rank);
+            let deaths = slot.deaths.len() as u32;
+            self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis: 0, deaths });
+            let member = MemberId { rank, incarnation };
+            self.may_have_moved(member, attempt);
+            self.fence_again(agent, member);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the framework knows of its tasks and processes.
 
 use crate::ranks::Try;
-use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::ids::{Attempt, Rank, Task};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Framework {
@@ -10,8 +10,8 @@ pub(super) struct Framework {
     pub(super) stage: u32,
     /// The next try of each task in this stage: of the ranks' own, and of those that stand by beside them.
     pub(super) tries: Vec<u32>,
-    /// Tasks that have ended well, by number.
-    pub(super) ended: BTreeSet<u32>,
+    /// Tasks that have ended well, by number, with the tries that have.
+    pub(super) ended: BTreeMap<u32, Attempt>,
     /// Tasks that are not started, or not again: there is no slot for them.
     pub(super) gone: BTreeSet<u32>,
     /// Tasks of which it has said that they go, and which it ends when they are released.
@@ -30,7 +30,7 @@ impl Framework {
     /// So many tasks at first, of at most so many.
     pub(super) fn new(first: u32, tasks: u32) -> Self {
         let starting = (0..first).map(|task| (task, 1)).collect();
-        let (tries, ended, gone) = (vec![0; tasks as usize], BTreeSet::new(), (first..tasks).collect());
+        let (tries, ended, gone) = (vec![0; tasks as usize], BTreeMap::new(), (first..tasks).collect());
         Framework {
             next_process: 0,
             stage: 0,
@@ -45,16 +45,18 @@ impl Framework {
         }
     }
 
-    pub(super) fn ends(&mut self, rank: u32) {
-        self.ended.insert(rank);
+    pub(super) fn ends(&mut self, rank: u32, attempt: Attempt) {
+        self.ended.insert(rank, attempt);
     }
 
-    pub(super) fn ended(&self) -> impl Iterator<Item = u32> + '_ {
-        self.ended.iter().copied()
+    pub(super) fn ended(&self) -> impl Iterator<Item = (Task, Attempt)> + '_ {
+        self.ended.iter().map(|(task, attempt)| (Task(*task), *attempt))
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.starting.iter().all(|(rank, count)| *count == 0 || self.ended.contains(rank) || self.gone.contains(rank))
+        self.starting
+            .iter()
+            .all(|(rank, count)| *count == 0 || self.ended.contains_key(rank) || self.gone.contains(rank))
     }
 
     pub(super) fn describe(&self) -> String {

@@ -13,17 +13,17 @@ impl World {
         if self.scenario.job.defect == Some(Defect::EndsUnreported) {
             return;
         }
-        for task in self.framework.ended().map(Task).collect::<Vec<Task>>() {
+        for (task, attempt) in self.framework.ended().collect::<Vec<_>>() {
             // It hears of them while it takes over.
             let delay = self.draw(0..20);
-            self.after(delay, SimEvent::TrackerHears { epoch, input: TrackerInput::TaskEnded { task } });
+            self.after(delay, SimEvent::TrackerHears { epoch, input: TrackerInput::TaskEnded { task, attempt } });
         }
     }
 
     /// A task has ended well, and under `rejoin run` its process with it.
     pub(super) fn end_well(&mut self, process: u32, id: Try) {
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
-        let rank = there.process.task(id).map_or(id.rank, |task| task.of.rank);
+        let Try { rank, attempt } = there.process.task(id).map_or(id, |task| task.of);
         if self.scenario.exits {
             there.alive = false;
             self.memory.is_gone(process);
@@ -34,9 +34,9 @@ impl World {
             self.input(process, Input::End(id));
         }
         self.say(|| format!("the task of rank {rank} in process {process} ends well"));
-        self.framework.ends(rank.0);
+        self.framework.ends(rank.0, attempt);
         let delay = self.draw(0..50);
-        self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskEnded { task: Task(rank.0) }));
+        self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskEnded { task: Task(rank.0), attempt }));
         if self.scenario.executors.is_some() {
             return;
         }

@@ -82,7 +82,7 @@ impl World {
     pub(super) fn start(&mut self, rank: u32) {
         let waiting = self.framework.starting.entry(rank).or_default();
         *waiting = waiting.saturating_sub(1);
-        if self.framework.ended.contains(&rank) || self.framework.gone.contains(&rank) {
+        if self.framework.ended.contains_key(&rank) || self.framework.gone.contains(&rank) {
             return;
         }
         let process = match self.scenario.executors {
@@ -147,7 +147,7 @@ impl World {
     fn is_cared_for(&self, rank: Rank) -> bool {
         let mut living = self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
         let runs = living.any(|task| task.of.rank == rank && task.freed().is_none());
-        let has_no_more = self.framework.ended.contains(&rank.0) || self.framework.gone.contains(&rank.0);
+        let has_no_more = self.framework.ended.contains_key(&rank.0) || self.framework.gone.contains(&rank.0);
         runs || has_no_more || self.framework.is_starting(rank)
     }
 
@@ -308,7 +308,7 @@ impl World {
         self.framework.stage += 1;
         for rank in 0..self.scenario.tasks() {
             self.framework.tries[rank as usize] = 0;
-            if !self.framework.ended.contains(&rank) {
+            if !self.framework.ended.contains_key(&rank) {
                 self.start_later(rank);
             }
         }

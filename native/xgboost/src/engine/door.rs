@@ -189,8 +189,8 @@ impl Engine {
     /// A descriptor or a port is missing, or another process has come in between: another try may do better.
     fn cannot_connect(&mut self, rank: Rank, cause: std::io::Error) {
         let text = format!(
-            "rank {rank}: its worker can't be connected with the agent of its process: {cause}. If this comes again, see \
-             that the process may open enough files (ulimit -n), and that no other program connects to its ports"
+            "rank {rank}: its worker can't be connected with the agent of its process: {cause}. If this comes again, \
+             see that the process may open enough files (ulimit -n), and that no other program connects to its ports"
         );
         self.fail_rank(rank, Error::new(Code::Io, text));
     }

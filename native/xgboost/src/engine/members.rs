@@ -122,8 +122,8 @@ impl Engine {
         let due = Instant::now() + self.config.free_delay;
         let Some(bridged_rank) = self.bridged_rank(rank) else { return };
         let member = bridged_rank.id();
-        // A worker that isn't connected yet is freed by the end of what it talks to. A connected one has yet to say there
-        // that it shuts down.
+        // A worker that isn't connected yet is freed by the end of what it talks to. A connected
+        // one has yet to say there that it shuts down.
         let door = bridged_rank.door.take_if(|door| !door.opened);
         let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();

@@ -78,7 +78,9 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
             break;
         }
     }
-    while let Some(due) = { engine.lock().next_reset() } {
+    loop {
+        let next_reset = engine.lock().next_reset();
+        let Some(due) = next_reset else { return };
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         engine.lock().keep_times();
     }

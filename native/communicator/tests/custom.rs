@@ -175,6 +175,25 @@ fn buffers_are_prepared_where_they_are_needed_and_a_failure_to_do_so_is_the_call
 }
 
 #[test]
+fn a_communicator_whose_call_has_panicked_is_of_no_more_use() {
+    let ranks = Ranks::new(1, 1);
+    ranks.all(|mut rank| {
+        let folding = Folding::known(Element::U8, Reduction::Sum).unwrap();
+        let mut bytes = [1; 4];
+        let mut panics = |_: &mut [u8]| panic!("on purpose");
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let input = Input::OnDemand(&mut bytes, &mut panics);
+            rank.allreduce_bytes(input, &folding, &Options::default()).map(drop)
+        }));
+        assert!(panicked.is_err());
+        let input = Input::Ready(&mut bytes);
+        let error = rank.allreduce_bytes(input, &folding, &Options::default()).unwrap_err();
+        assert_eq!(error.code, Code::BadState, "{error}");
+        assert!(error.message.contains("a call of it has panicked"), "{error}");
+    });
+}
+
+#[test]
 fn the_log_of_calls_is_the_same_at_all_ranks_up_to_where_they_begin_to_differ() {
     let ranks = Ranks::new(2, 1);
     let logs = std::thread::scope(|scope| {

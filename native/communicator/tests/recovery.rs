@@ -4,11 +4,14 @@
 use crate::ranks;
 
 use ranks::program::{moment, undisturbed, Died, Survival};
-use ranks::{attempt, limits, Ranks};
+use ranks::{attempt, join, limits, Ranks};
+use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::ids::{Phase, Rank, Version};
 use rejoin_communicator::collectives::choice::NETWORK;
+use rejoin_communicator::collectives::Reduction;
+use rejoin_communicator::Process;
 
 fn version(version: u32) -> Phase {
     Phase::Version(Version(version))
@@ -54,6 +57,40 @@ fn a_rank_dies_on_entry_to_each_call_of_an_iteration() {
     for seqno in 0..11 {
         survives_placed(4, 1, &[moment(seqno % 4, 0, entering(1, seqno))]);
     }
+}
+
+#[test]
+fn a_task_that_is_cancelled_between_two_calls_is_tried_again_and_the_job_goes_on() {
+    let ranks = Ranks::new(2, 1);
+    let sums = std::thread::scope(|scope| {
+        let ranks = &ranks;
+        let trains = |process: &Process, own: u32, task: u32| {
+            let mut rank = join(process, own, task, limits());
+            rank.load().unwrap();
+            let mut sum = [own as f64 + 1.0];
+            rank.allreduce(&mut sum, Reduction::Sum).unwrap();
+            (rank, sum[0])
+        };
+        let one = scope.spawn(move || {
+            let (mut rank, sum) = trains(&ranks.process("one"), 0, 0);
+            let mut more = [sum];
+            rank.allreduce(&mut more, Reduction::Sum).unwrap();
+            rank.finish(b"").unwrap();
+            more[0]
+        });
+        let other = scope.spawn(move || {
+            let process = ranks.process("other");
+            let (rank, _) = trains(&process, 1, 0);
+            rank.abandon(Error::new(Code::Cancelled, "its task was killed"));
+            let (mut rank, sum) = trains(&process, 1, 1);
+            let mut more = [sum];
+            rank.allreduce(&mut more, Reduction::Sum).unwrap();
+            rank.finish(b"").unwrap();
+            more[0]
+        });
+        [one.join().unwrap(), other.join().unwrap()]
+    });
+    assert_eq!(sums, [6.0, 6.0]);
 }
 
 #[test]

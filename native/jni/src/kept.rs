@@ -17,12 +17,13 @@ impl KeptObject {
         Ok(KeptObject { vm: env.get_java_vm()?, object: Some(env.new_global_ref(object)?) })
     }
 
-    /// Does something with it, on a thread that is attached for that time.
+    /// Does something with it, on a thread that is attached for that time: a JVM doesn't end before all that stay
+    /// attached do.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&mut Env<'_>, &JObject<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.vm.attach_current_thread(|env| match &self.object {
+        self.vm.attach_current_thread_for_scope(|env| match &self.object {
             Some(object) => work(env, object),
             None => work(env, &JObject::null()),
         })
@@ -33,7 +34,7 @@ impl Drop for KeptObject {
     fn drop(&mut self) {
         let object = self.object.take();
         // Where the thread can't be attached, the JVM is ending.
-        let _ = self.vm.attach_current_thread(|_| -> Result<(), Failure> {
+        let _ = self.vm.attach_current_thread_for_scope(|_| -> Result<(), Failure> {
             drop(object);
             Ok(())
         });

@@ -445,7 +445,8 @@ pub(crate) fn leave<'l>(
                 live.abandon(Error::new(code, message));
             }
         }
-        (Some(_), None) => {}
+        // A call that has found it, and is about to begin, finds it closed.
+        (Some(mut guard), None) => drop(guard.take()),
     }
     Ok(())
 }

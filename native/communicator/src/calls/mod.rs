@@ -56,6 +56,8 @@ pub(super) struct Calls {
     shapes: Shapes,
     scratch: Vec<u8>,
     failed: Option<Error>,
+    /// A call has begun, and has not come back.
+    pub(super) is_in_call: bool,
     pub(super) repeats: bool,
     /// The first round of the version, where the owner has rounds; for errors.
     pub(super) round: Option<u32>,
@@ -99,6 +101,7 @@ impl Calls {
             at_most,
             scratch: Vec::new(),
             failed: None,
+            is_in_call: false,
             repeats,
             round: None,
             begun: None,
@@ -131,6 +134,10 @@ impl Calls {
     /// # Errors
     /// `BadState` after a failure.
     pub(super) fn usable(&self) -> Result<(), Error> {
+        if self.is_in_call {
+            let text = format!("rank {}'s communicator is of no more use since a call of it has panicked", self.rank());
+            return Err(Error::new(Code::BadState, text));
+        }
         match &self.failed {
             Some(error) => Err(Error::new(
                 Code::BadState,

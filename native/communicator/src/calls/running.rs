@@ -78,7 +78,10 @@ impl Calls {
         let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
         let deadline = deadline_after(began, self.at_most);
         let running = RunningCall { call, shape, reducer, input, signature, began, deadline, run: None };
+        // Of a panic in the caller's function nothing can be taken back: a next call would go on in the middle.
+        self.is_in_call = true;
         let result = self.try_run(running, key);
+        self.is_in_call = false;
         self.rank_profile.computing();
         self.report_profile();
         match result {

@@ -326,10 +326,10 @@ impl Communicator {
 
     /// This rank's task has failed for this reason, and gives its slot back. Where the code
     /// says that trying again would fail the same way, the job ends with it; otherwise the rank may
-    /// be started again.
+    /// be started again. So may one that was cancelled: a job is cancelled by its driver.
     pub fn abandon(mut self, error: Error) {
         let error = self.calls.take_failure().unwrap_or(error);
-        if error.code.will_repeat() {
+        if error.code.will_repeat() && error.code != Code::Cancelled {
             self.agent.broken(self.member(), error.clone());
         }
         self.calls.failed_with(error);

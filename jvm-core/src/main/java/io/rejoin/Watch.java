@@ -22,9 +22,13 @@ public final class Watch implements AutoCloseable {
   private static boolean running;
   private static boolean agentsToTend;
 
+  /** After so many in a row what is asked isn't there any more. */
+  private static final int MOST_FAILURES = 20;
+
   private final Consumer<String> free;
   private final boolean again;
   private final CancelSignal signal;
+  private int failures;
 
   private Watch(Consumer<String> free, boolean again, CancelSignal signal) {
     this.free = free;
@@ -81,25 +85,13 @@ public final class Watch implements AutoCloseable {
 
   private static void run() {
     for (int period = 1; ; period++) {
-      List<Watch> watched;
-      synchronized (WATCHED) {
-        if (WATCHED.isEmpty() && !agentsToTend) {
-          running = false;
-          Native.rest();
+      try {
+        if (!lookAtAll(period)) {
           return;
         }
-        watched = new ArrayList<>(WATCHED);
-        Native.beat();
-      }
-      watched.forEach(Watch::look);
-      if (period % PERIODS_PER_TENDING == 0) {
-        try {
-          tendAgents();
-        } catch (RuntimeException | Error e) {
-          // All watches need this thread, whatever has become of one agent.
-          LOG.warn("agents that are over can't be closed now", e);
-          tend();
-        }
+      } catch (RuntimeException | Error e) {
+        // All watches need this thread, also when memory was missing for a moment.
+        LOG.warn("tasks and agents can't be looked after now", e);
       }
       try {
         Thread.sleep(PERIOD_MILLIS);
@@ -108,6 +100,30 @@ public final class Watch implements AutoCloseable {
         Thread.interrupted();
       }
     }
+  }
+
+  /** False when there is nothing to look after any more. */
+  private static boolean lookAtAll(int period) {
+    List<Watch> watched;
+    synchronized (WATCHED) {
+      if (WATCHED.isEmpty() && !agentsToTend) {
+        running = false;
+        Native.rest();
+        return false;
+      }
+      watched = new ArrayList<>(WATCHED);
+      Native.beat();
+    }
+    watched.forEach(Watch::look);
+    if (period % PERIODS_PER_TENDING == 0) {
+      try {
+        tendAgents();
+      } catch (RuntimeException | Error e) {
+        LOG.warn("agents that are over can't be closed now", e);
+        tend();
+      }
+    }
+    return true;
   }
 
   /**
@@ -126,16 +142,19 @@ public final class Watch implements AutoCloseable {
     try {
       Optional<String> reason = signal.cancelled();
       if (reason.isPresent()) {
+        free.accept(reason.get());
         if (!again) {
           close();
         }
-        free.accept(reason.get());
       }
+      failures = 0;
     } catch (RuntimeException | Error e) {
       // A signal that can't be asked any more, or a member that was closed at this moment, has
-      // nothing left to free; the others are watched on.
-      LOG.debug("a task isn't watched any longer", e);
-      close();
+      // nothing left to free; the others are watched on. What was missing for a moment comes back.
+      if (++failures == MOST_FAILURES) {
+        LOG.debug("a task isn't watched any longer", e);
+        close();
+      }
     }
   }
 }

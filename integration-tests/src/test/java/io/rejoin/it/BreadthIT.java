@@ -186,6 +186,9 @@ class BreadthIT {
     Dataset<Row> evaluation = rows().where("disea > 20");
     sameAsStock(
         stock -> {
+          // Beyond a checkpoint.
+          stock.setNumRound(12);
+          sampleNothingUpTo32(stock);
           stock.setObjective("binary:logistic");
           stock.setCustomObj(new LogisticObjective(0, 0, 0));
           stock.setCustomEval(new DistanceMetric());

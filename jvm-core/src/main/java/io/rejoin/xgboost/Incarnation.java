@@ -67,6 +67,15 @@ final class Incarnation {
       bytes = member.local().orElseThrow(() -> missing("local state"));
     }
     Progress progress = Progress.of(bytes, Progress.names(bytes), spec.rounds());
+    if (progress.round() < spec.rounds() && !progress.shouldStop(spec.earlyStoppingRounds())) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "the training that this one goes on from had ended after "
+              + progress.round()
+              + " rounds, and this one has "
+              + spec.rounds()
+              + ". Begin it as a job of another name, or remove the checkpoints of the former one");
+    }
     return new Outcome(checkpoint, progress);
   }
 
@@ -207,6 +216,9 @@ final class Incarnation {
     private Checkpoint checkpoint;
     private Booster booster;
 
+    /** Under a user's objective; null for XGBoost's own. */
+    private InitialMargins margins;
+
     Training(Map<String, DMatrix> byName) {
       this.byName = new LinkedHashMap<>(byName);
       this.matrices = byName.values().toArray(new DMatrix[0]);
@@ -230,17 +242,21 @@ final class Incarnation {
     Outcome run() throws XGBoostError {
       try {
         if (spec.sketchesLazily()) {
-          XGBoost.train(matrices[0], spec.warmUpParameters(), 1, new LinkedHashMap<>(), null, null)
+          XGBoost.train(
+                  matrices[0],
+                  spec.warmUpParameters(),
+                  1,
+                  new LinkedHashMap<>(),
+                  spec.warmUpObjective(),
+                  null)
               .dispose();
         }
         laps.lap("sketch");
+        if (spec.objective() != null) {
+          margins = new InitialMargins(spec, matrices, byName);
+        }
         if (version.keepsBooster()) {
-          InitialMargins margins =
-              spec.objective() == null ? null : new InitialMargins(spec, matrices, byName);
           makeBooster();
-          if (margins != null && checkpoint != null) {
-            margins.lendTo(booster);
-          }
         }
         laps.lap("model");
         enter(false);
@@ -398,6 +414,9 @@ final class Incarnation {
       } else {
         booster = load(checkpoint.model());
         booster.setParams(spec.parameters());
+        if (margins != null) {
+          margins.lendTo(booster);
+        }
       }
     }
   }

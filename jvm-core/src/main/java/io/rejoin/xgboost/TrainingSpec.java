@@ -158,6 +158,14 @@ public final class TrainingSpec implements Serializable {
   }
 
   /**
+   * The objective of the discarded update: {@code approx} sketches with its second derivatives. For
+   * other methods it need not be asked.
+   */
+  IObjective warmUpObjective() {
+    return text("tree_method", "hist").equals("approx") ? objective : null;
+  }
+
+  /**
    * Whether the metrics of a round are printed at the driver, as XGBoost4J's own loop does it:
    * those of each round, of every n-th one with {@code verbose_eval} n, and of none where that is
    * false or 0, or {@code silent} is true or another number than 0.

@@ -232,8 +232,9 @@ class Training:
             # The sketch of the matrix is made in the first update. It belongs to the start, as it isn't made again.
             thrown_away = self._made([dtrain], None)
             thrown_away.set_param({"max_depth": 1, "num_parallel_tree": 1})
-            if objective is None:
-                thrown_away.update(dtrain, 0)
+            if objective is None or _trees_of(learner)["tree_method"] == "approx":
+                # `approx` sketches with the second derivatives, the program's if there is an objective of its own.
+                thrown_away.update(dtrain, 0, objective)
             else:
                 # XGBoost's own objective may not fit the labels, or there are none. The program's isn't called more
                 # often than without Rejoin.

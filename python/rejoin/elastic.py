@@ -203,6 +203,8 @@ class ElasticSampler:
 
     def __init__(self, size: int, *, seed: int = 0, shuffle: bool = True) -> None:
         self.size, self.seed, self.shuffle = number("size", size, 63), number("seed", seed, 63), shuffle
+        if self.size < 1:
+            raise refused("size is 0: there are no samples, and no epoch would end; expected at least 1")
         self.epoch = 0
         self.done = 0
 

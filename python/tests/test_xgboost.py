@@ -226,7 +226,7 @@ class LongRun(Trained):
 
     def all_kinds(self, version, hooked, *kinds):
         self.version = version
-        all_kinds = "best rates approx poisson dart metric objective quantile continued warm"
+        all_kinds = "best rates approx poisson dart metric objective sketched quantile continued warm"
         for kind in [*all_kinds.split(), *kinds]:
             with self.subTest(kind=kind, version=version):
                 act = "kill:1:3,kill:0:6" if kind == "best" else "kill:1:7,kill:0:12"  # it stops after 7 rounds

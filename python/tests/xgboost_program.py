@@ -132,6 +132,12 @@ def squared(margins, matrix):
     return margins - matrix.get_label(), np.ones(len(margins))
 
 
+def by_label(margins, matrix):
+    """Its second derivatives aren't the same for all rows."""
+    weights = 1 + matrix.get_label() ** 2
+    return weights * (margins - matrix.get_label()), weights
+
+
 def softmax(margins, matrix):
     """Of three classes, by labels that aren't the matrix's own."""
     classes = np.digitize(matrix.get_float_info("label_lower_bound"), [-0.5, 0.5])
@@ -171,6 +177,9 @@ def train(case, rank, world, more, remembers):
         named = {"obj": squared}
         if case == "objective":
             params.update(base_score=0.25)
+    elif case == "sketched":
+        params.update(tree_method="approx", base_score=0.25)
+        named = {"obj": by_label}
     elif case == "classes":
         params.update(num_class=3, base_score=0.5, disable_default_eval_metric=True)
         named = {"obj": softmax}

@@ -186,6 +186,15 @@ impl LinkMachine {
         })
     }
 
+    /// The peers that have yet to take bytes, and how many.
+    pub fn untaken<'m>(&'m self, schedule: &'m Schedule) -> impl Iterator<Item = (usize, usize)> + 'm {
+        (0..self.lanes.len()).filter_map(move |peer| {
+            let lane = self.lanes[peer];
+            let all: usize = schedule.lanes[peer].sends[lane.send..].iter().map(|send| send.extent.length).sum();
+            (all > lane.gone).then_some((peer, all - lane.gone))
+        })
+    }
+
     /// How many bytes a work has made, from its beginning on.
     fn made(&self, work: WorkId) -> usize {
         self.used[work].last().copied().unwrap_or(0)

@@ -189,6 +189,11 @@ impl Exchange {
     pub(super) fn awaited(&self, schedule: &Schedule) -> Vec<(usize, usize)> {
         self.machine.awaited(schedule).collect()
     }
+
+    /// Who has yet to take bytes, and how many.
+    pub(super) fn untaken(&self, schedule: &Schedule) -> Vec<(usize, usize)> {
+        self.machine.untaken(schedule).collect()
+    }
 }
 
 enum ExchangeStep {

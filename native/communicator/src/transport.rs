@@ -58,10 +58,12 @@ impl Transport {
     pub(super) fn awaited(&self, memory: &mut Memory, peer_links: &PeerLinks) -> Vec<String> {
         match self {
             Transport::Links(schedule, exchange) => {
-                let awaited = exchange.awaited(schedule).into_iter();
-                let text =
-                    |(peer, bytes)| format!("rank {peer} ({bytes} bytes to come; {})", peer_links.describe(peer));
-                awaited.map(text).collect()
+                let (ranks, what) = match exchange.awaited(schedule) {
+                    none if none.is_empty() => (exchange.untaken(schedule), "for it to take"),
+                    awaited => (awaited, "to come"),
+                };
+                let text = |(peer, bytes)| format!("rank {peer} ({bytes} bytes {what}; {})", peer_links.describe(peer));
+                ranks.into_iter().map(text).collect()
             }
             Transport::Memory(exchange) => memory
                 .entered(exchange.generation())

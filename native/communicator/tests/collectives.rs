@@ -247,6 +247,24 @@ fn a_rank_that_never_makes_the_call_is_named_after_the_limit() {
 }
 
 #[test]
+fn a_rank_that_does_not_take_what_it_is_sent_is_named_after_the_limit() {
+    let ranks = Ranks::new(2, 1).sharing_memory(false);
+    let ended = std::sync::Barrier::new(2);
+    ranks.all_with(
+        |limits| limits.call = std::time::Duration::from_millis(300),
+        |mut rank| {
+            if rank.rank() == Rank(0) {
+                let error = rank.broadcast(&mut vec![1f32; 8 << 20], Rank(0)).unwrap_err();
+                assert_eq!(error.code, Code::TimedOut, "{error}");
+                assert!(error.message.contains("for bytes of rank 1 ("), "{error}");
+                assert!(error.message.contains(" bytes for it to take; incarnation 0, linked)"), "{error}");
+            }
+            ended.wait();
+        },
+    );
+}
+
+#[test]
 fn what_does_not_fit_is_refused_before_anything_is_sent() {
     let ranks = Ranks::new(2, 1);
     ranks.all(|mut rank| {

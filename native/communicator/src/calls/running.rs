@@ -282,7 +282,9 @@ impl Calls {
             }
             ExchangeOutcome::Late => {
                 let whom = run.transport.awaited(&mut self.memory, &self.peer_links);
-                let reason = format!("bytes of {} in generation {}", whom.join(", "), run.generation);
+                let whom =
+                    if whom.is_empty() { "all others, which have yet to end it".into() } else { whom.join(", ") };
+                let reason = format!("bytes of {whom} in generation {}", run.generation);
                 let collective_id = run.collective_id;
                 return Err(self.late(running, collective_id, &reason));
             }

@@ -28,10 +28,12 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v c++ >/dev/null || missing+=(g++)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 # Any Python 3 with numpy will do; Debian's is the one that apt-get can give numpy to.
-python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
+python=python3
+python3 -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
+"$python" -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
 # Fetches distributions of Spark and Flink (scripts/spark-distribution.sh, flink-distribution.sh), and
 # the linker of the published library (cargo-portable.sh).
-python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+{ python3 -m pip --version && "$python" -m pip --version; } >/dev/null 2>&1 || missing+=(python3-pip)
 services=()
 if [ "${1:-}" = tests ]; then
   # Builds examples/.

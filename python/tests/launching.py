@@ -15,6 +15,8 @@ class Launched(unittest.TestCase):
 
     # What a run may take; reached only when something is broken.
     limit = "50s"
+    # By then the launcher has ended by that; in seconds.
+    overdue = 90
 
     def run_ranks(self, world, program, *options, status=0, arguments=(), start=subprocess.Popen, **variables):
         """Runs a program (a path, or Python's text) to its end; returns what it printed and what it complained of.
@@ -30,7 +32,12 @@ class Launched(unittest.TestCase):
             stderr=subprocess.PIPE,
             text=True,
         ) as launcher:
-            out, err = launcher.communicate()
+            try:
+                out, err = launcher.communicate(timeout=self.overdue)
+            except subprocess.TimeoutExpired:
+                launcher.kill()
+                out, err = launcher.communicate()
+                self.fail(f"the launcher doesn't end\n{out}\n{err}")
         self.assertEqual(launcher.returncode, status, f"\n{out}\n{err}")
         return out, err
 

@@ -175,6 +175,7 @@ GRADIENTS = """
 class Torch(Launched):
     # PyTorch's import alone takes seconds for each process, and there are more processes than cores.
     limit = "10m"
+    overdue = 660
 
     def test_gradients_are_those_of_all_ranks_and_what_can_be_none_is_refused(self):
         out, _ = self.run_ranks(2, GRADIENTS)

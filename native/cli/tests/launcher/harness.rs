@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// Longest wait of any step. The launcher has a limit of its own in each test, so that nothing is left behind.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// By then a launcher has ended by its own limit.
+const OVERDUE: Duration = Duration::from_secs(90);
+
 /// What a run came to.
 pub struct Ran {
     /// The exit status; `None` after a signal.
@@ -41,12 +44,11 @@ pub fn run_with(lost_after: &str, arguments: &[&str]) -> Ran {
 }
 
 pub fn finish(command: &mut Command) -> Ran {
-    let output = command.output().expect("the binary can be run");
-    Ran {
-        status: output.status.code(),
-        out: String::from_utf8(output.stdout).expect("text"),
-        err: String::from_utf8(output.stderr).expect("text"),
-    }
+    // Files, which don't stay open for whoever has inherited them.
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut background = Background::spawn(command, folder);
+    let status = background.status().code();
+    Ran { status, out: background.out(), err: background.err() }
 }
 
 impl Ran {
@@ -96,19 +98,26 @@ impl Background {
 
     fn of(command: &mut Command, arguments: &[&str]) -> Background {
         let folder = tempfile::tempdir().expect("a folder");
+        Background::spawn(command.args(["run", "--timeout", "50s"]).args(arguments), folder)
+    }
+
+    fn spawn(command: &mut Command, folder: tempfile::TempDir) -> Background {
         let file = |name: &str| std::fs::File::create(folder.path().join(name)).expect("a file");
-        let child = command
-            .args(["run", "--timeout", "50s"])
-            .args(arguments)
-            .stdout(Stdio::from(file("out")))
-            .stderr(Stdio::from(file("err")))
-            .spawn()
-            .expect("the binary can be run");
+        let (out, err) = (Stdio::from(file("out")), Stdio::from(file("err")));
+        let child = command.stdout(out).stderr(err).spawn().expect("the binary can be run");
         Background { child, folder }
     }
 
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).expect("the output is text")
+    }
+
     pub fn out(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("out")).expect("the output is text")
+        self.read("out")
+    }
+
+    pub fn err(&self) -> String {
+        self.read("err")
     }
 
     /// Waits until so many lines of the output have this word, and gives what stands behind it.
@@ -127,7 +136,17 @@ impl Background {
     }
 
     pub fn status(&mut self) -> std::process::ExitStatus {
-        self.child.wait().expect("the launcher is this process's child")
+        let deadline = Instant::now() + OVERDUE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the launcher is this process's child") {
+                return status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                panic!("it doesn't end; standard output:\n{}\nstandard error:\n{}", self.out(), self.err());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 

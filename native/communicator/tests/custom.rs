@@ -186,7 +186,7 @@ fn a_communicator_whose_call_has_panicked_is_of_no_more_use() {
             rank.allreduce_bytes(input, &folding, &Options::default()).map(drop)
         }));
         assert!(panicked.is_err());
-        let input = Input::Ready(&mut bytes);
+        let input = Input::Ready(&bytes);
         let error = rank.allreduce_bytes(input, &folding, &Options::default()).unwrap_err();
         assert_eq!(error.code, Code::BadState, "{error}");
         assert!(error.message.contains("a call of it has panicked"), "{error}");

@@ -1,7 +1,6 @@
 //! What the tracker says, and what follows from it here.
 
-use super::tasks::MEMORY;
-use super::{Host, HostOutput, Peer, Start};
+use super::{Host, HostOutput, Peer, Start, MEMORY};
 use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;

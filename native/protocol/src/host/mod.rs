@@ -35,6 +35,9 @@ use tracker_connection::TrackerConnection;
 pub use replicas::OWN_COPIES;
 pub use start::{Offer, Start};
 
+/// Where a checkpoint came from that was not fetched.
+const MEMORY: &str = "the memory of this process";
+
 /// This agent's name.
 #[derive(Clone, Debug)]
 pub struct HostConfig {

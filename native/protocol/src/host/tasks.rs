@@ -1,7 +1,7 @@
 //! What the tasks of this process do: join, take checkpoints, finish, end.
 
 use super::following::starts_with;
-use super::{Host, HostOutput, Local, Offer};
+use super::{Host, HostOutput, Local, Offer, MEMORY};
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Checkpoint, MemberId, Millis, Position, Rank, Version};
 use crate::member::{Fetched, Fetching, Member, Running, Stage};
@@ -16,8 +16,6 @@ use alloc::vec::Vec;
 const FETCH_TRIES: u32 = 5;
 /// Pause after the first failure; doubled after each further one.
 const FETCH_PAUSE_MILLIS: u64 = 100;
-/// Where a checkpoint came from that was not fetched.
-pub(super) const MEMORY: &str = "the memory of this process";
 
 impl Host {
     pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer) {

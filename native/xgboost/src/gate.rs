@@ -113,9 +113,10 @@ impl Gate {
         self.again
     }
 
-    /// Accepts no connection any more.
+    /// Accepts no connection any more, also where a process that was forked off this one holds the listener.
     pub(crate) fn close(mut self, sources: &mut Sources) {
         sources.remove(&mut self.listener, self.token);
+        rejoin_transport::reset(&self.listener);
     }
 }
 
@@ -132,6 +133,17 @@ mod tests {
         let gate = Gate::open(Source::Tracker(Rank(0)), &mut sources).unwrap();
         let port = gate.port().unwrap();
         (gate, sources, port)
+    }
+
+    #[test]
+    fn a_closed_gate_lets_nobody_wait_though_a_forked_process_holds_its_listener() {
+        let (gate, mut sources, port) = gate();
+        let held = std::os::fd::AsFd::as_fd(&gate.listener).try_clone_to_owned().unwrap();
+        let mut waits = Plain::connect(("127.0.0.1", port)).unwrap();
+        gate.close(&mut sources);
+        assert!(std::io::Read::read(&mut waits, &mut [0; 4]).is_err());
+        assert!(Plain::connect(("127.0.0.1", port)).is_err());
+        drop(held);
     }
 
     #[test]

@@ -226,14 +226,13 @@ impl Tracker {
         }
     }
 
-    /// Ranks that are here in an incarnation before the one that the newest view has: they had been
-    /// lost under the former life, which is final, though the later one isn't here.
+    /// Ranks that are here in an incarnation before the one that the newest view has: they had been lost under the former
+    /// life, which is final, though the later one isn't here. (Those of a world that was left are never taken in.)
     fn fence_those_before(&mut self, view: &View) {
         let newest = |rank: Rank| view.slots.get(rank.0 as usize).and_then(|slot| slot.incarnation);
         let before = self.living().filter(|(rank, slot)| newest(*rank) > slot.incarnation);
-        let before: Vec<(Rank, AgentId, Attempt)> =
-            before.map(|(rank, slot)| (rank, slot.agent, slot.attempt)).collect();
-        for (rank, agent, attempt) in before {
+        let before: Vec<(Rank, AgentId)> = before.map(|(rank, slot)| (rank, slot.agent)).collect();
+        for (rank, agent) in before {
             let reason = String::from("it was lost under a former life of the tracker");
             let Some(incarnation) = self.vacate(rank, &reason, false) else { continue };
             self.forget_giving(rank);
@@ -242,9 +241,7 @@ impl Tracker {
             slot.incarnation = newest(rank);
             let deaths = slot.deaths.len() as u32;
             self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis: 0, deaths });
-            let member = MemberId { rank, incarnation };
-            self.may_have_moved(member, attempt);
-            self.fence_again(agent, member);
+            self.fence_again(agent, MemberId { rank, incarnation });
         }
     }
 

@@ -69,7 +69,8 @@ impl Engine {
             Ok(knocks) => knocks,
             // It only shuts down, and the gate is looked at again.
             Err(cause) if opened => {
-                return log::warn!("{} its worker can't be listened to: {cause}", self.shared.prefix(rank));
+                let reason = format!("what connects to the worker's tracker can't be looked at: {cause}");
+                return self.refuse(rank, loopback(0), &reason);
             }
             Err(cause) => return self.cannot_connect(rank, cause),
         };

@@ -80,10 +80,11 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
     }
     loop {
         let next_reset = engine.lock().next_reset();
-        let Some(due) = next_reset else { return };
+        let Some(due) = next_reset else { break };
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         engine.lock().keep_times();
     }
+    engine.lock().close_doors();
 }
 
 /// Does something with the engine on the caller's thread, and wakes its own thread if that has left
@@ -307,6 +308,13 @@ impl Engine {
         }
         self.shared.members.lock().clear();
         self.shared.reports.lock().take();
+    }
+
+    /// Nothing that a worker says to its tracker is answered any more.
+    fn close_doors(&mut self) {
+        for mut bridged_rank in std::mem::take(&mut self.bridged_ranks) {
+            self.close_door(&mut bridged_rank);
+        }
     }
 
     fn bridged_rank(&mut self, rank: Rank) -> Option<&mut BridgedRank> {

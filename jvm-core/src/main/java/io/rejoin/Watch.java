@@ -36,7 +36,10 @@ public final class Watch implements AutoCloseable {
     this.signal = signal;
   }
 
-  /** Watches a rank's work until this is closed; {@code free} gets the reason once. */
+  /**
+   * Watches a rank's work until this is closed, or {@code free} has taken the reason: one that it
+   * throws at is given to it again.
+   */
   public static Watch over(Consumer<String> free, CancelSignal signal) {
     return add(new Watch(free, false, signal));
   }
@@ -91,7 +94,7 @@ public final class Watch implements AutoCloseable {
         }
       } catch (RuntimeException | Error e) {
         // All watches need this thread, also when memory was missing for a moment.
-        LOG.warn("tasks and agents can't be looked after now", e);
+        warn(e);
       }
       try {
         Thread.sleep(PERIOD_MILLIS);
@@ -99,6 +102,15 @@ public final class Watch implements AutoCloseable {
         // An interrupt has no meaning here: this thread ends when there is nothing to watch.
         Thread.interrupted();
       }
+    }
+  }
+
+  private static void warn(Throwable cause) {
+    try {
+      LOG.warn("tasks and agents can't be looked after now", cause);
+    } catch (RuntimeException | Error again) {
+      // Memory may still be missing; the next look is due in a moment.
+      Thread.yield();
     }
   }
 

@@ -257,6 +257,8 @@ final class Incarnation {
         }
         if (version.keepsBooster()) {
           makeBooster();
+          // It isn't loaded again.
+          margins = null;
         }
         laps.lap("model");
         enter(false);

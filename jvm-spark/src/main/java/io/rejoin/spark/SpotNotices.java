@@ -4,6 +4,7 @@ import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
@@ -150,9 +151,19 @@ final class SpotNotices {
       allLeave = false;
     } else {
       sayWhatIsLost(now.allLeave());
-      moves
-          .decide(registry.situation(freeSlots()), System.currentTimeMillis())
-          .forEach(this::carryOut);
+      steps().forEach(this::carryOut);
+    }
+  }
+
+  /** A slot that a rank is moved to is free for no other gang, which may decide at this moment. */
+  private List<Moves.Step> steps() {
+    synchronized (executors) {
+      List<Moves.Step> steps =
+          moves.decide(registry.situation(freeSlots()), System.currentTimeMillis());
+      if (steps.stream().anyMatch(step -> step.action() == Moves.Action.MOVE)) {
+        executors.claim(this, 1);
+      }
+      return steps;
     }
   }
 
@@ -197,7 +208,6 @@ final class SpotNotices {
         fields.put("executor", step.task().executor());
         fields.put("reason", step.reason());
         tell("RankMoved", fields);
-        executors.claim(this, 1);
         kill(step.task(), "rank " + step.task().rank());
         break;
       case LEAVE:

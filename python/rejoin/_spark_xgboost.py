@@ -94,7 +94,9 @@ def _texts(
         trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
         if part.training is None:
             raise unexpected("its PySpark estimator trains without callbacks")
-        return part.training.made_of(bytes(trained.save_raw("ubj")))
+        made = part.training.made_of(bytes(trained.save_raw("ubj")))
+        made.set_param("seed_per_iteration", params.get("seed_per_iteration", False))  # which is ours to set
+        return made
 
     class Barrier:
         """Of a task that needs none."""

@@ -131,7 +131,7 @@ class Training:
         self._set: Dict[Any, Tuple[Any, Any]] = {}
         self._set_before: Dict[Any, Tuple[Any, Any]] = {}
         # The Booster's configuration then: it may go on from another one's, or have been set by callbacks before us.
-        self._configuration: Dict[str, Any] = {}
+        self._configuration = ""
         # First of all: of a configured Booster it would reset what linear ones select features by.
         booster.set_param("seed_per_iteration", "true")
         self._had: int = booster.num_boosted_rounds()
@@ -224,13 +224,16 @@ class Training:
     def _begin(self, dtrain: Any, objective: Any) -> None:
         """What every incarnation does before its first version, wherever it starts."""
         self._check()
-        self._configuration = json.loads(xgboost.Booster.save_config(self._booster))
+        self._configuration = str(xgboost.Booster.save_config(self._booster))
         self._set_before = dict(self._set)
-        learner = self._configuration["learner"]
+        learner = json.loads(self._configuration)["learner"]
         _refuse(dict(self._parameters or {}), learner, objective)
         if dtrain is not None and _sketches(learner):
             # The sketch of the matrix is made in the first update. It belongs to the start, as it isn't made again.
-            thrown_away = self._made([dtrain], None)
+            # With the trees that it goes on from: second derivatives may depend on them, and what is sampled on how many
+            # there are.
+            begun = bytearray(xgboost.Booster.save_raw(self._booster, "ubj")) if self._had else None
+            thrown_away = self._made([dtrain], begun)
             thrown_away.set_param({"max_depth": 1, "num_parallel_tree": 1})
             if objective is None or _trees_of(learner)["tree_method"] == "approx":
                 # `approx` sketches with the second derivatives, the program's if there is an objective of its own.
@@ -270,16 +273,20 @@ class Training:
     def _made(self, cache: List[Any], model: Optional[bytearray]) -> xgboost.Booster:
         """A Booster with the parameters of the present one."""
         made = xgboost.Booster(self._parameters, cache, model)
-        configuration = self._configuration
-        if model is not None:
-            # What the model was begun with is its own, as its base score.
-            own = json.loads(made.save_config())["learner"]["learner_model_param"]
-            configuration = {**configuration, "learner": {**configuration["learner"], "learner_model_param": own}}
-        made.load_config(json.dumps(configuration))
+        if self._is_linear():
+            # It would lose with its configuration what it is given as parameters.
+            before = {}
+        else:
+            before = self._set_before
+            made.save_config()  # takes the parameters in, which would otherwise win over what is loaded
+            made.load_config(self._configuration)
         for key, (name, value) in self._set.items():
-            if self._set_before.get(key) != (name, value):
+            if before.get(key) != (name, value):
                 made.set_param(name, value)
         return made
+
+    def _is_linear(self) -> bool:
+        return str(json.loads(self._configuration)["learner"]["learner_train_param"]["booster"]) == "gblinear"
 
     def made_of(self, model: bytes) -> xgboost.Booster:
         """A Booster of a model's bytes with the configuration of the one that is trained: the same at all ranks. That

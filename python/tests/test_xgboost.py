@@ -227,7 +227,7 @@ class LongRun(Trained):
     def all_kinds(self, version, hooked, *kinds):
         self.version = version
         all_kinds = "best rates approx poisson dart metric objective sketched quantile continued warm"
-        for kind in [*all_kinds.split(), *kinds]:
+        for kind in [*all_kinds.split(), "continued sketched", *kinds]:
             with self.subTest(kind=kind, version=version):
                 act = "kill:1:3,kill:0:6" if kind == "best" else "kill:1:7,kill:0:12"  # it stops after 7 rounds
                 self.same_as_stock(kind, restarts=2, hooked=hooked, ACT=act)

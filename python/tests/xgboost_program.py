@@ -177,7 +177,7 @@ def train(case, rank, world, more, remembers):
         named = {"obj": squared}
         if case == "objective":
             params.update(base_score=0.25)
-    elif case == "sketched":
+    elif case in ("sketched", "continued sketched"):
         params.update(tree_method="approx", base_score=0.25)
         named = {"obj": by_label}
     elif case == "classes":
@@ -205,13 +205,13 @@ def train(case, rank, world, more, remembers):
         for each in (matrix, evaluated):
             each.set_label(np.clip(np.round(each.get_label()), 0, 4))
             each.set_info(qid=np.arange(each.num_row()) // 50)
-    if case == "continued":
+    if case.startswith("continued"):
         # What the second training doesn't name goes on from the first one's Booster, too.
         first = xgb.Booster({**params, "max_depth": 2, "learning_rate": 0.1}, [matrix])
         del params["max_depth"]
         for round_ in range(3):
             first.update(matrix, round_)
-        named = {"xgb_model": first}
+        named["xgb_model"] = first
     if case == "asks":
         more = [*more, Asks(evaluated)]
     elif case == "carried cut":

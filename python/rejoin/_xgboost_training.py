@@ -229,9 +229,9 @@ class Training:
         learner = json.loads(self._configuration)["learner"]
         _refuse(dict(self._parameters or {}), learner, objective)
         if dtrain is not None and _sketches(learner):
-            # The sketch of the matrix is made in the first update. It belongs to the start, as it isn't made again.
-            # With the trees that it goes on from: second derivatives may depend on them, and what is sampled on how many
-            # there are.
+            # The sketch of the matrix is made in the first update. It belongs to the start, as it
+            # isn't made again. With the trees that it goes on from: second derivatives may depend
+            # on them, and what is sampled on how many there are.
             begun = bytearray(xgboost.Booster.save_raw(self._booster, "ubj")) if self._had else None
             thrown_away = self._made([dtrain], begun)
             thrown_away.set_param({"max_depth": 1, "num_parallel_tree": 1})

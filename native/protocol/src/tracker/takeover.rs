@@ -226,8 +226,9 @@ impl Tracker {
         }
     }
 
-    /// Ranks that are here in an incarnation before the one that the newest view has: they had been lost under the former
-    /// life, which is final, though the later one isn't here. (Those of a world that was left are never taken in.)
+    /// Ranks that are here in an incarnation before the one that the newest view has: they had been
+    /// lost under the former life, which is final, though the later one isn't here. (Those of a
+    /// world that was left are never taken in.)
     fn fence_those_before(&mut self, view: &View) {
         let newest = |rank: Rank| view.slots.get(rank.0 as usize).and_then(|slot| slot.incarnation);
         let before = self.living().filter(|(rank, slot)| newest(*rank) > slot.incarnation);

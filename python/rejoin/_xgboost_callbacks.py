@@ -27,9 +27,11 @@ class Carry:
     def of(self, container: CallbackContainer, own_modules: Set[str]) -> List[TrainingCallback]:
         """Those of a training whose state travels."""
         if self._callbacks is None:
-            is_others = [type(each).__module__ not in own_modules for each in container.callbacks]
-            both = zip(container.callbacks, is_others)
-            return [each for each, others in both if others or isinstance(each, TrainingCheckPoint)]
+
+            def travels(each: TrainingCallback) -> bool:
+                return type(each).__module__ not in own_modules or isinstance(each, TrainingCheckPoint)
+
+            return [each for each in container.callbacks if travels(each)]
         present = {id(each) for each in container.callbacks}
         for callback in self._callbacks:
             if id(callback) not in present:

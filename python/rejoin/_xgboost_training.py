@@ -134,6 +134,7 @@ class Training:
         self._configuration = ""
         # First of all: of a configured Booster it would reset what linear ones select features by.
         booster.set_param("seed_per_iteration", "true")
+        self._set["seed_per_iteration"] = ("seed_per_iteration", "true")
         self._had: int = booster.num_boosted_rounds()
         self._start = rank.start()
         self._kept = None if self._start.checkpoint is None else Kept.of(self._start.checkpoint)

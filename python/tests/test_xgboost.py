@@ -123,6 +123,9 @@ class Bridged(Trained):
     def test_a_training_that_goes_on_from_a_booster_has_the_parameters_that_it_brings(self):
         self.same_as_stock("continued", restarts=1, ACT="kill:1:7")
 
+    def test_a_linear_booster_of_one_rank_is_made_anew_with_all_that_it_was_given(self):
+        self.same_as_stock("linear", restarts=0, world=1)
+
     def test_a_callback_that_gives_back_another_booster_does_so_at_a_rank_that_dies_after_the_last_round(self):
         self.same_as_stock("carried cut", "rank=1,version=4,at=bytes:0", restarts=1)
 

@@ -185,6 +185,8 @@ def train(case, rank, world, more, remembers):
         named = {"obj": softmax}
     elif case == "warm":
         more = [Warm(), *more]
+    elif case == "linear":
+        params.update(booster="gblinear", updater="coord_descent", eta=0.3, alpha=0.1)
     elif case == "pickled":
         more = [TrainingCheckPoint(os.environ["FOLDER"], as_pickle=True), *more]
     elif case == "unbiased":

@@ -327,8 +327,8 @@ fn when_nobody_is_left_in_training_all_start_from_what_is_held_in_a_new_lineage(
     assert!(settled(&outputs));
 }
 
-#[test]
-fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_time() {
+/// Rank 0 has died, rank 1 has no logs of what it would start with, and is sent back.
+fn all_go_back() -> (Desk, Vec<TrackerOutput>) {
     let mut desk = Desk::trained_to(2, 3);
     desk.leaves(1, 0, 0, None);
     desk.joins(1, 0, attempt(1));
@@ -337,6 +337,12 @@ fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_tim
     alive.oldest = Version(3);
     let outputs = desk.stands(2, vec![alive], Vec::new());
     assert_eq!(fenced(&outputs, 2), [(1, 0, Code::RolledBack)]);
+    (desk, outputs)
+}
+
+#[test]
+fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_time() {
+    let (mut desk, _) = all_go_back();
     // The only one that held version 2 ends, and so does rank 1's.
     for gone in [1, 2] {
         let (executor, reason) = (format!("exec-{gone}"), "its process ended (exit status 1)".into());
@@ -357,13 +363,7 @@ fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_tim
 
 #[test]
 fn a_frozen_process_is_to_be_killed_also_when_its_rank_was_sent_back_and_has_not_joined_again() {
-    let mut desk = Desk::trained_to(2, 3);
-    desk.leaves(1, 0, 0, None);
-    desk.joins(1, 0, attempt(1));
-    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2)]);
-    let mut alive = stands(1, 0, at(3));
-    alive.oldest = Version(3);
-    assert_eq!(fenced(&desk.stands(2, vec![alive], Vec::new()), 2), [(1, 0, Code::RolledBack)]);
+    let (mut desk, _) = all_go_back();
     let outputs = desk.pass_alive(1_100, &[1]);
     let killed = outputs.iter().filter_map(|output| match output {
         TrackerOutput::Kill { task, attempt, .. } => Some((task.0, attempt.task)),
@@ -374,14 +374,7 @@ fn a_frozen_process_is_to_be_killed_also_when_its_rank_was_sent_back_and_has_not
 
 #[test]
 fn when_the_living_cannot_be_joined_they_are_sent_back_and_may_join_again_with_the_same_try() {
-    let mut desk = Desk::trained_to(2, 3);
-    desk.leaves(1, 0, 0, None);
-    desk.joins(1, 0, attempt(1));
-    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2)]);
-    let mut alive = stands(1, 0, at(3));
-    alive.oldest = Version(3);
-    let outputs = desk.stands(2, vec![alive], Vec::new());
-    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::RolledBack)]);
+    let (mut desk, outputs) = all_go_back();
     assert!(lost(&outputs).is_empty(), "no rank died");
     assert!(failure(&outputs).is_none());
 

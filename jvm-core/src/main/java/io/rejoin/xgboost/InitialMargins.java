@@ -8,7 +8,7 @@ import ml.dmlc.xgboost4j.java.XGBoost;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 
 /**
- * Makes a loaded Booster go on exactly as the kept one under a user's objective.
+ * Makes a loaded Booster go on exactly as one that was never replaced under a user's objective.
  *
  * <p>With a user's objective XGBoost predicts before it has ever trained, and remembers these
  * margins of its matrices for good, each tree added to them. They start from another value than the

@@ -144,8 +144,6 @@ impl JobModel {
             Err(Code::Mismatch) => self.setup.differs.is_some(),
             // Each survivor knows how far the job was.
             Ok(model) => self.models.contains(&model) && self.setup.differs.is_none(),
-            // All were sent back from the beginning when the tracker died: none says how far the job was.
-            Err(Code::Unrecoverable) => self.setup.least.is_some() && state.tracker_life > 1 && !self.is_held(state),
             Err(_) => false,
         };
         // A life that comes back after the end finds it again.
@@ -159,12 +157,6 @@ impl JobModel {
             });
         }
         (state.over, state.over_life) = (Some(outcome), state.tracker_life);
-    }
-
-    /// Whether a process that lives holds a checkpoint.
-    fn is_held(&self, state: &State) -> bool {
-        let mut living = state.processes.iter().filter_map(|there| there.state);
-        living.any(|there| self.processes.of(there).held().any(|held| held.version > Version(0)))
     }
 
     /// The first frame from one process to another, for the one that takes it.

@@ -57,6 +57,9 @@ pub struct View {
     /// and found no agent that knew can't say. One that has found a rank which was never started says
     /// no: whatever was planned, nothing can have been finished by all.
     pub has_begun: bool,
+    /// The highest version that a rank of this line is known to have entered; `None` where a
+    /// tracker that has come back can't know.
+    pub highest: Option<Version>,
     /// What all incarnations agree on, once the first has joined.
     pub fingerprint: Option<String>,
     /// Whether the ranks' training library's collectives are taken over, once that was agreed ([`crate::hook`]).
@@ -91,6 +94,12 @@ impl View {
     pub fn vacant(&self) -> Vec<Rank> {
         let vacant = self.slots.iter().enumerate().filter(|(_, slot)| slot.state == SlotState::Vacant);
         vacant.map(|(rank, _)| Rank(rank as u32)).collect()
+    }
+
+    /// Whether to begin from version 0 after it would lose nothing: no rank was started, and none had entered a
+    /// later version. So it is after a world has changed in version 0.
+    pub fn is_at_the_beginning(&self) -> bool {
+        self.highest == Some(Version(0)) && !self.slots.iter().any(|slot| slot.planned)
     }
 
     /// Whether this incarnation has its rank's slot, or held it last.

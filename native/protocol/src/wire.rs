@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 /// Version of everything in this module and in [`crate::message`]. Both ends must have the same.
-pub const WIRE_VERSION: u16 = 24;
+pub const WIRE_VERSION: u16 = 25;
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 48;

@@ -111,6 +111,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
         branches: Vec::new(),
         former: FormerWorlds::default(),
         has_begun: true,
+        highest: None,
         fingerprint: None,
         hooked: None,
         lineage: Lineage(0),

@@ -49,6 +49,7 @@ fn plan_of(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> RankPlan {
         branches: Vec::new(),
         former: FormerWorlds::default(),
         has_begun: true,
+        highest: None,
         fingerprint: None,
         hooked: None,
         slots: slots.collect(),

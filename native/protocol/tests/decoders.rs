@@ -253,6 +253,7 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
             branches: branches.into_iter().map(Version).collect(),
             former,
             has_begun: fingerprint.is_some(),
+            highest: fingerprint.as_ref().map(|_| Version(3)),
             hooked: fingerprint.as_ref().map(|fingerprint| fingerprint.len() > 3),
             fingerprint,
             slots,

@@ -298,6 +298,7 @@ fn a_view() -> impl Strategy<Value = View> {
             branches: branches.into_iter().map(Version).collect(),
             former,
             has_begun,
+            highest: has_begun.then_some(Version(1)),
             fingerprint: Some("terms".into()),
             hooked: None,
             slots,

@@ -182,6 +182,33 @@ fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_an
     assert!(error.message.contains("no rank is left that knows"), "{error}");
 }
 
+/// A world of which the ranks were all sent back, and are about to join again, as the view says that it was.
+fn all_join_again(highest: Option<Version>) -> Vec<TrackerOutput> {
+    let mut desk = second_life(2);
+    let mut view = former(3, &[None::<u32>, None], &[]);
+    view.highest = highest;
+    for link in [1, 2] {
+        let view = Some(Box::new(view.clone()));
+        let registration = Registration { view, ..Desk::registration(link, Vec::new(), Vec::new()) };
+        desk.says(link, AgentMessage::Register(registration));
+        desk.joins(link, link as u32 - 1, attempt(1));
+    }
+    desk.pass_alive(1100, &[1, 2]);
+    desk.stands(1, vec![stands(0, in_life(2, 1), RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, in_life(2, 1), RankState::Fresh)], Vec::new()).to_vec()
+}
+
+#[test]
+fn ranks_that_all_join_again_begin_from_nothing_only_if_the_view_says_that_they_had_entered_nothing() {
+    let outputs = all_join_again(Some(Version(0)));
+    assert_eq!(plan(&outputs, 1).map(|plan| plan.newcomers[0].version), Some(Version(0)), "{outputs:?}");
+    for highest in [Some(Version(1)), None] {
+        let outputs = all_join_again(highest);
+        let error = failure(&outputs).expect("what they had entered is lost");
+        assert_eq!(error.code, Code::Unrecoverable, "{error}");
+    }
+}
+
 #[test]
 fn a_third_life_is_told_that_the_second_one_found_nobody_who_knew_anything() {
     let mut desk = second_life(1);

@@ -292,6 +292,7 @@ impl Ending {
             branches: Vec::new(),
             former: FormerWorlds::default(),
             has_begun: false,
+            highest: None,
             fingerprint: Some("t".into()),
             hooked: None,
             slots: vec![ViewSlot { incarnation: Some(incarnation), state: SlotState::Alive { agent }, planned: false }],

@@ -59,6 +59,7 @@ impl Tracker {
             branches: self.chain.branches().to_vec(),
             former: self.worlds.former.clone(),
             has_begun: self.has_begun(),
+            highest: (!self.former_life.knows_nothing).then_some(self.reach.highest),
             fingerprint: self.terms.fingerprint.clone(),
             hooked: self.terms.hooked,
             slots: self.slots.iter().map(|slot| slot.entry()).collect(),

@@ -186,7 +186,9 @@ impl Tracker {
                 });
                 let was_planned = view.has_begun || was_followed || self.reach.highest > Version(0);
                 // A view says which ranks were there, and not how far they were; and there may have been newer ones.
-                let has_not_begun = some_rank_never_started || !was_planned && self.has_all_agents_of(&view);
+                let is_last = self.has_all_agents_of(&view);
+                let has_not_begun = some_rank_never_started || !was_planned && is_last;
+                let loses_nothing = has_not_begun || view.is_at_the_beginning() && is_last;
                 self.planned.has_been = was_planned && !has_not_begun;
                 self.fence_those_before(&view);
                 for (rank, received) in view.slots.iter().enumerate() {
@@ -208,7 +210,7 @@ impl Tracker {
                     }
                 }
                 self.former_life.knows_nothing =
-                    !has_not_begun && !self.slots.iter().any(|slot| slot.position().is_some());
+                    !loses_nothing && !self.slots.iter().any(|slot| slot.position().is_some());
                 self.reach.taken_over(was_planned);
             }
             None => self.former_life.knows_nothing = !some_rank_never_started,

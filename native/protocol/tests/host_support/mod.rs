@@ -62,6 +62,7 @@ pub fn view(number: u32, slots: &[Option<u32>], planned: bool) -> View {
         branches: Vec::new(),
         former: FormerWorlds::default(),
         has_begun: true,
+        highest: None,
         fingerprint: None,
         hooked: None,
         lineage: Lineage(0),

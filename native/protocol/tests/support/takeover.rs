@@ -28,6 +28,7 @@ pub fn former(number: u32, slots: &[Option<impl Start>], branches: &[u32]) -> Vi
         branches: branches.iter().copied().map(Version).collect(),
         former: FormerWorlds::default(),
         has_begun: true,
+        highest: None,
         fingerprint: Some("terms".into()),
         hooked: None,
         slots: slots.iter().map(|slot| slot.map(Start::start)).enumerate().map(slot).collect(),

@@ -6,7 +6,7 @@ use super::{Checked, Violation};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, Rank, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "NoLostWork";
@@ -23,13 +23,18 @@ pub struct NoLostWork {
     /// A rank may enter version 1 before another one has its start. A tracker that comes back and
     /// finds a rank that waits for its first start begins anew: none has more than that.
     is_begun_alone: bool,
-    going_back: bool,
+    /// The newest incarnation of each rank that has joined.
+    joined: BTreeMap<Rank, Incarnation>,
+    /// Those that were there when all were sent back.
+    sent_back: BTreeSet<(Rank, Incarnation)>,
     /// What the tracker's lives have heard of ranks that they don't know to be lost.
     entered: BTreeMap<Rank, Version>,
     /// Where the newest life's plans start ranks that it doesn't know to be lost.
     given: BTreeMap<Rank, Version>,
     /// The world has changed at least once.
     is_resized: bool,
+    /// At which version each lineage has left the one before.
+    branches: BTreeMap<Lineage, Version>,
 }
 
 impl NoLostWork {
@@ -88,7 +93,13 @@ impl NoLostWork {
                 return Err(Violation::new(NAME, format!("all ranks start again from version 0: {reason}")));
             }
             Event::Resized { world, .. } => (self.world, self.is_resized) = (*world as usize, true),
-            Event::ViewMade { reason, .. } => self.going_back |= reason.contains("go back"),
+            Event::RankJoined { rank, incarnation, .. } => {
+                let newest = self.joined.entry(*rank).or_insert(*incarnation);
+                *newest = (*newest).max(*incarnation);
+            }
+            Event::ViewMade { reason, .. } if reason.contains("go back") => {
+                self.sent_back.extend(self.joined.iter().map(|(rank, incarnation)| (*rank, *incarnation)));
+            }
             Event::PlanMade { version, newcomers, reason, .. }
                 if *version == Version(0) && highest > self.kept(life) && newcomers.len() == self.world =>
             {
@@ -99,11 +110,29 @@ impl NoLostWork {
                     self.planned.entry(*rank).or_default().push((*lineage, *version));
                     self.given.insert(*rank, *version);
                 }
-                self.going_back = false;
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// All begin again at a version in a new lineage, though these checkpoints can be fetched: none of them is a newer
+    /// one of the same line.
+    pub(crate) fn begun_again<'a>(
+        &mut self,
+        (lineage, version): (Lineage, Version),
+        held: impl Iterator<Item = &'a Checkpoint>,
+    ) -> Checked {
+        let left = |from: Lineage| self.branches.range(from..).skip_while(move |(to, _)| **to == from);
+        let newer = |held: &&Checkpoint| {
+            held.version > version && left(held.lineage).all(|(_, branch)| held.version <= *branch)
+        };
+        let found = held.filter(newer).max_by_key(|held| held.version).copied();
+        self.branches.insert(lineage, version);
+        match found {
+            Some(newer) => Err(Violation::new(NAME, format!("all begin again at {version}, and {newer:?} is held"))),
+            None => Ok(()),
+        }
     }
 
     /// The world has changed: the furthest that a survivor is, if one was started, or was to be; and what each rank is
@@ -140,7 +169,7 @@ impl NoLostWork {
         let reported = self.lost.contains(&(rank, incarnation)) || was_late;
         let right = match error.code {
             Code::Fenced => reported,
-            Code::RolledBack => self.going_back || self.planned.contains_key(&rank),
+            Code::RolledBack => self.sent_back.contains(&(rank, incarnation)),
             // One that was replaced is told the same by a life that can't tell it from one that was moved.
             Code::Resized => self.is_resized || reported,
             // It gives up by itself, which the tracker hears of.

@@ -117,7 +117,7 @@ impl World {
         let Some(there) = self.processes.get_mut(&process) else { return };
         let had_started = incarnation.is_some() && there.pace(id).started == incarnation;
         let was_late = incarnation.is_some_and(|incarnation| {
-            self.trackers.may_forget(incarnation, had_started, self.now) || self.was_given_beside(id, incarnation)
+            self.trackers.may_forget(process, incarnation, had_started) || self.was_given_beside(id, incarnation)
         });
         let found = self.no_lost_work.freed(id.rank, incarnation, error, was_late);
         self.violate(found);

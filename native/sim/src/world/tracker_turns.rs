@@ -1,12 +1,13 @@
 //! What the world does with the tracker's lives.
 
 use super::sim_event::SimEvent;
+use super::sim_process::SimProcess;
 use super::state::World;
 use super::trackers::{TrackerLife, TrackerLink, TIMING};
 use crate::invariants::Spares;
 use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Attempt, Millis, Rank, Task, Version};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Lineage, Millis, Rank, Task, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::start::JobStart;
@@ -56,7 +57,7 @@ impl World {
             monotony: reported.next_life(),
             spares: Spares::default(),
             is_older: false,
-            began: self.now,
+            took_over: None,
             is_over: false,
             has_planned: false,
         };
@@ -191,6 +192,10 @@ impl World {
         };
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
         life.tracker.handle(input, Millis(self.now));
+        if life.took_over.is_none() && !life.tracker.waits_for_former() {
+            let heard = self.trackers.links.values().filter(|link| link.epoch == epoch && link.stands && link.heard);
+            life.took_over = Some(heard.map(|link| link.process).collect());
+        }
         let outputs: Vec<TrackerOutput> = std::iter::from_fn(|| life.tracker.poll()).collect();
         for output in outputs {
             self.tracker_wants(epoch, output);
@@ -253,6 +258,17 @@ impl World {
         self.worlds.shrunk(lowest, survivors.into_iter().map(|(id, _)| id).collect());
     }
 
+    /// All begin again at this version, which is the newest that could be.
+    fn begins_again(&mut self, epoch: u32, at: (Lineage, Version)) {
+        let is_alone = !self.trackers.has_followed(epoch) && self.begun_beside.is_empty();
+        let has_parts = self.scenario.job.has_own || self.scenario.job.locals;
+        let there: Vec<&SimProcess> = self.reached_by(epoch).collect();
+        let held = there.iter().flat_map(|there| there.process.held().filter(|held| there.process.host().holds(held)));
+        let held: Vec<Checkpoint> = held.filter(|_| is_alone && !has_parts).copied().collect();
+        let found = self.no_lost_work.begun_again(at, held.iter());
+        self.violate(found);
+    }
+
     /// Whether the framework has said that the rank's task goes.
     fn leaves(&self, rank: Rank) -> bool {
         let mut all = self.processes.values().flat_map(|there| there.process.tasks());
@@ -293,6 +309,7 @@ impl World {
                 let could_be = |entered| !self.scenario.job.has_own || self.own_models.is_whole_at(&held, entered);
                 let found = self.worlds.begun_again(*version, |process| there.contains(&process), could_be);
                 self.violate(found);
+                self.begins_again(epoch, (*lineage, *version));
             }
             Event::TaskReleased { index, attempt, .. } => self.released(epoch, *index, *attempt),
             Event::SpareTook { .. } => self.tally.spares += 1,

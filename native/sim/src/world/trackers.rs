@@ -5,7 +5,7 @@ use crate::invariants::{Monotony, Spares};
 use rejoin_protocol::ids::Incarnation;
 use rejoin_protocol::message::Timing;
 use rejoin_protocol::tracker::Tracker;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How soon a silent agent is given up, and what else of time the tracker and the agents agree on.
 pub(super) const TIMING: Timing =
@@ -22,7 +22,8 @@ pub(super) struct TrackerLife {
     pub(super) spares: Spares,
     /// A newer life has begun: it is cut off from all after a while.
     pub(super) is_older: bool,
-    pub(super) began: u64,
+    /// The processes that it had heard of when it had taken over what a former life had; `None` until then.
+    pub(super) took_over: Option<BTreeSet<u32>>,
     /// It has said that the job is over.
     pub(super) is_over: bool,
     /// It has started a rank: one that comes later may belong to a job that another life has begun anew.
@@ -57,11 +58,12 @@ impl Trackers {
         self.lives.keys().next_back().copied()
     }
 
-    /// Whether a life may not know this incarnation, which an older one gave a slot: it hadn't been
-    /// started, or came when none was waited for any more.
-    pub(super) fn may_forget(&self, incarnation: Incarnation, had_started: bool, now: u64) -> bool {
+    /// Whether a newer life may not know this incarnation of a process, which an older one gave a slot: it hadn't been
+    /// started, or had not come when the newer one decided how the job goes on.
+    pub(super) fn may_forget(&self, process: u32, incarnation: Incarnation, had_started: bool) -> bool {
         let mut newer = self.lives.iter().filter(|(epoch, _)| **epoch > incarnation.epoch);
-        newer.any(|(_, life)| !had_started || now >= life.began + TIMING.lost_after_millis)
+        let missed = |life: &TrackerLife| life.took_over.as_ref().is_some_and(|there| !there.contains(&process));
+        newer.any(|(_, life)| !had_started || missed(life))
     }
 
     /// Whether a newer life than this one has begun, be it there still or not.

@@ -71,6 +71,11 @@ impl NoLostWork {
         self.given.clear();
     }
 
+    /// Whether a rank had entered a version, as a life of the tracker has heard, or a former one.
+    pub(crate) fn has_heard(&self, life: u32) -> bool {
+        self.highest.get(&life).is_some_and(|highest| *highest > Version(0))
+    }
+
     /// A life of the tracker hears of this version. What another one hears that lives at the same time it can't know.
     pub(crate) fn hears(&mut self, life: u32, version: Version) {
         let known = self.highest.entry(life).or_default();
@@ -106,6 +111,7 @@ impl NoLostWork {
                 return Err(Violation::new(NAME, format!("all ranks are started from version 0: {reason}")));
             }
             Event::PlanMade { lineage, version, newcomers, .. } => {
+                self.hears(life, *version);
                 for rank in newcomers {
                     self.planned.entry(*rank).or_default().push((*lineage, *version));
                     self.given.insert(*rank, *version);

@@ -131,7 +131,8 @@ impl World {
             false => self.reached_by(epoch).any(holds),
             true => self.own_models.is_whole(&self.own_models_held(epoch, &BTreeSet::new())),
         };
-        let is_lost = !is_durable && !is_held;
+        let was_further = self.no_lost_work.has_heard(epoch) || epoch > 1 && self.has_lost_one;
+        let is_lost = !is_durable && !is_held && was_further;
         kills && (is_lost || self.scenario.job.locals)
     }
 }

@@ -57,6 +57,7 @@ impl World {
             Fault::PartTracker(millis) => {
                 self.fired.insert("part");
                 if let Some(process) = self.pick() {
+                    self.may_lose(process);
                     self.network.part_from_tracker(process, self.now + millis);
                 }
             }
@@ -72,6 +73,7 @@ impl World {
             }
             Fault::Duplicate => {
                 let rank = self.any_rank();
+                self.has_lost_one = true;
                 self.starts_after(0, rank);
             }
             Fault::DeclareLost => {
@@ -108,6 +110,7 @@ impl World {
     fn freeze_one(&mut self, millis: u64) {
         self.fired.insert("freeze");
         let Some(process) = self.pick() else { return };
+        self.may_lose(process);
         if let Some(there) = self.processes.get_mut(&process) {
             there.frozen = true;
         }

@@ -34,6 +34,9 @@ pub(super) struct World {
     /// How long ranks that are slow pause between two calls.
     pub(super) slow: BTreeMap<Rank, u64>,
     pub(super) fired: BTreeSet<&'static str>,
+    /// Since the world changed last, a process with a task has died or was out of reach, a task was replaced, or a life
+    /// of the tracker ended that may have begun the job with others: who is left may not know all.
+    pub(super) has_lost_one: bool,
     /// A rank hasn't repeated itself, and another could know.
     pub(super) lied: bool,
     /// Lineages that a life of the tracker has begun when a newer one had begun already, which knows nothing of them.
@@ -77,6 +80,7 @@ impl World {
             kills_who_chooses: false,
             slow: BTreeMap::new(),
             fired: BTreeSet::new(),
+            has_lost_one: false,
             lied: false,
             begun_beside: BTreeSet::new(),
             outcome: None,
@@ -130,6 +134,12 @@ impl World {
         let all = self.processes.iter().filter(|(_, there)| there.alive);
         let all = all.map(|(id, there)| format!("[process {id} frozen {} {}]", there.frozen, there.process.describe()));
         format!("at {} ms: {} {}", self.now, all.collect::<Vec<_>>().join(" "), self.framework.describe())
+    }
+
+    /// A process, or a task in it, dies or is out of reach.
+    pub(super) fn may_lose(&mut self, process: u32) {
+        let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
+        self.has_lost_one |= tasks.into_iter().count() > 0;
     }
 
     /// A survivor could know that a rank says other things in this phase than before.

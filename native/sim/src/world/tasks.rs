@@ -178,6 +178,7 @@ impl World {
     }
 
     pub(super) fn throw(&mut self, process: u32, id: Try) {
+        self.may_lose(process);
         self.say(|| format!("process {process}: {id:?} throws"));
         self.input(process, Input::Throw(id));
         self.try_again(process, id);
@@ -185,6 +186,7 @@ impl World {
 
     /// SIGKILL.
     pub(super) fn kill(&mut self, process: u32) {
+        self.may_lose(process);
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
         self.fired.insert("kill");
         there.alive = false;
@@ -294,6 +296,7 @@ impl World {
     /// The framework believes that a process is gone; it lives on until it is notified.
     pub(super) fn declare_lost(&mut self, process: u32) {
         self.framework.lost.insert(process);
+        self.may_lose(process);
         let executor = process.to_string();
         let reason = "the framework has lost it".into();
         self.after(0, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));

@@ -119,6 +119,7 @@ impl World {
     }
 
     pub(super) fn end_life(&mut self, epoch: u32) {
+        self.has_lost_one |= self.trackers.lives.get(&epoch).is_some_and(|life| !life.has_planned);
         if !self.trackers.remove(epoch) {
             return;
         }
@@ -287,6 +288,8 @@ impl World {
             }
             Event::Resized { ranks, world, .. } => {
                 self.tally.resized += 1;
+                // A life that has planned nothing yet may know as little of the new world as of the old one.
+                self.has_lost_one &= !self.trackers.lives.get(&epoch).is_some_and(|life| life.has_planned);
                 self.tally.grown += u32::from(*world as usize > ranks.len());
                 let leave = (0..).map(Rank).zip(ranks).filter(|(_, next)| next.is_none()).map(|(rank, _)| rank);
                 let leave: Vec<Rank> = leave.filter(|rank| self.leaves(*rank)).collect();

@@ -39,7 +39,7 @@ quick:
 test: setup-tests
 	@scripts/test.sh
 
-# About an hour: ten times the seeds, the cross product of faults, trainings, settings and versions,
+# Several hours: ten times the seeds, the cross product of faults, trainings, settings and versions,
 # and MINUTES (6) of random kills. REPEAT=4 repetitions, FULL=1 for every cell on every pair of
 # versions, SEED=... for the same again (CONTRIBUTING.md).
 test-long: setup-tests

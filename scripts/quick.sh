@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The inner loop, at most 5 minutes on 2 cores once built: units and state machines (Rust), a short
-# simulation of every family, units (Java) that start no Spark. What it leaves to `make test`: real
-# processes, real libraries, real clusters, the model, most seeds.
+# simulation of every family, units (Java) that start no Spark. What it leaves to `make test`: ranks
+# that are real processes (but for some of jvm-core's), real clusters, the model, most seeds.
 set -eu
 cd "$(dirname "$0")/.."
 seeds=${SEEDS:-1000}

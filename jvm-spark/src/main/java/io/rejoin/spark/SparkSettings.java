@@ -50,7 +50,7 @@ final class SparkSettings {
               "folder on a file system that driver and executors reach (`hdfs:`, `s3a:`, a mounted"
                   + " disk), below which each training keeps its pages and checkpoints, so that the"
                   + " application goes on from them when it is submitted again"
-                  + " ([above](#when-the-driver-dies))")
+                  + " ([below](#when-the-driver-dies))")
           .withDefault("", "none");
 
   static final Setting DURABLE_NAME =
@@ -76,7 +76,7 @@ final class SparkSettings {
               "0",
               "so many tasks more than workers stand by, a slot each: one takes over the rank of a"
                   + " task or an executor that is lost, at once, and the task that Spark tries"
-                  + " again is the next spare ([above](#warm-spares))")
+                  + " again is the next spare ([below](#warm-spares))")
           .toTracker("spares");
 
   /** More than anybody has slots for. */
@@ -88,7 +88,7 @@ final class SparkSettings {
               SettingType.integer(0, MOST_WORKERS),
               "0",
               "the fewest workers that a training goes on with when others are lost and no slots"
-                  + " are had for them ([above](#more-or-fewer-workers)); 0 is the same as not set")
+                  + " are had for them ([below](#more-or-fewer-workers)); 0 is the same as not set")
           .withDefault(
               "0",
               "none; if `spark.rejoin.workers.max` is set, what"
@@ -137,7 +137,7 @@ final class SparkSettings {
               SettingType.TEXT,
               "",
               "classes of listeners that get the events of each fit on the driver, separated by"
-                  + " commas ([above](#listeners))")
+                  + " commas ([below](#listeners))")
           .withDefault("", "none");
 
   /**

@@ -104,7 +104,7 @@ impl Bridge {
         let (reply, answer) = bounded(1);
         let command = Command::Wait { member, goal, reply };
         // Usually all is at rest, and the answer is there at once; to wake the bridge's thread for
-        // it costs milliseconds where all cores train (docs/performance.md).
+        // it costs milliseconds where all cores train (docs/performance-log.md).
         match self.engine.upgrade() {
             Some(engine) => {
                 let waits = engine::with(&engine, &self.waker, |engine| engine.obey_here(command));

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python wheel, for any Python 3 and any glibc from 2.17 on: the package, the C library, the launcher
+# The Python wheel, for any Python from 3.9 on and any glibc from 2.17 on: the package, the C library, the launcher
 # `rejoin`, and the jars for Scala 2.12 and 2.13. In build/wheel: scripts/wheel.sh [MACHINE], which is
 # x86_64 or aarch64, this one if it isn't given.
 set -eu

@@ -46,13 +46,13 @@ class Communicator(Owner):
     is in which order the ranks' inputs are combined: ``rank``, or ``ring`` (XGBoost's).
     ``boot=True`` makes it a collective of the time before the first checkpoint whose result is kept
     for the life of the job, found again by its call site; ``boot="name"``: by that name.
-    ``prepare(array)`` fills the input, and isn't called when the result is a recorded one.
+    ``prepare(array)`` fills the input in place and returns ``None``, and isn't called when the result
+    is a recorded one.
     """
 
     def __init__(self, handle: int, over: bool) -> None:
         super().__init__(handle)
-        # Of calls, and of the one that any thread may make beside them.
-        self._lock, self._printing = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()  # of calls: one at a time
         self._over = over
         _not_closed.add(self)
         self.rank: int = c.library.rejoin_rank(handle)
@@ -75,8 +75,8 @@ class Communicator(Owner):
     @property
     def version(self) -> int:
         """The version that this rank is in: how many checkpoints the job has taken."""
-        with self._printing:
-            return int(c.library.rejoin_version(self._open()))
+        with self._using() as handle:
+            return int(c.library.rejoin_version(handle))
 
     def load(self) -> Tuple[int, Optional[bytes]]:
         """What this incarnation starts from: the version, and the model of its checkpoint (``None``
@@ -103,8 +103,9 @@ class Communicator(Owner):
         ``op`` may be a function of two arrays (flat, of the same type) that gives the array of
         their combinations. It is called from left to right in the order of the ranks, need be
         neither commutative nor associative, and has to give the same whenever it is given the same;
-        the array may then have any type without objects. ``name`` (the function's own, if it isn't
-        given) has to be the same at all ranks.
+        the array may then have any type without objects, and what the function gives has its type and
+        length (what it leaves in its first argument is no result). ``name`` (the function's own, if
+        it isn't given) has to be the same at all ranks.
 
         ``element="bfloat16"`` says that an array of uint16 holds the bits of such numbers, for
         which numpy has no type of its own. (Arrays of the package ml_dtypes say so themselves.)
@@ -112,15 +113,8 @@ class Communicator(Owner):
         whole("the array", array, True)
         callbacks = Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
-        data = array.ctypes.data
-        arguments: Tuple[Any, ...]
-        if callable(op):
-            fold = (given.name_of(op, name), callbacks.fold(op, array.dtype), None)
-            arguments = (data, array.size, array.itemsize, *fold, *options)
-            self._call("allreduce_custom", *arguments, callbacks=callbacks)
-        else:
-            arguments = (data, array.size, element_number(array, element), reduction(op), *options)
-            self._call("allreduce", *arguments, callbacks=callbacks)
+        kind, reduces = _reduction(callbacks, array, op, name, element)
+        self._call("allreduce" + kind, array.ctypes.data, array.size, *reduces, *options, callbacks=callbacks)
         return array
 
     def allreduce_object(
@@ -170,14 +164,8 @@ class Communicator(Owner):
         callbacks = Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         buffers = (array.ctypes.data, array.size, output.ctypes.data, output.size)
-        arguments: Tuple[Any, ...]
-        if callable(op):
-            fold = (given.name_of(op, name), callbacks.fold(op, array.dtype), None)
-            arguments = (*buffers, array.itemsize, *fold, *options)
-            self._call("reduce_scatter_custom", *arguments, callbacks=callbacks)
-        else:
-            arguments = (*buffers, element_number(array, element), reduction(op), *options)
-            self._call("reduce_scatter", *arguments, callbacks=callbacks)
+        kind, reduces = _reduction(callbacks, array, op, name, element)
+        self._call("reduce_scatter" + kind, *buffers, *reduces, *options, callbacks=callbacks)
         return output
 
     def part(self, count: int, rank: Optional[int] = None, *, order: str = "rank") -> slice:
@@ -240,14 +228,13 @@ class Communicator(Owner):
         options = self._options(Callbacks(), "rank", boot, None, None)
         pointers = (ctypes.byref(output), ctypes.byref(counts))
 
-        def parts() -> List[bytes]:
-            sizes = [counts[rank] * array.itemsize for rank in range(self.world)]
-            begins = [sum(sizes[:rank]) for rank in range(self.world)]
-            return [copied((output.value or 0) + begin, size) for begin, size in zip(begins, sizes)]
+        def parts() -> List["np.ndarray[Any, Any]"]:
+            ends = np.cumsum([counts[rank] for rank in range(self.world)])
+            data = copied(output.value, int(ends[-1]) * array.itemsize)
+            return [part.copy() for part in np.split(np.frombuffer(data, dtype=array.dtype), ends[:-1])]
 
         arguments = (array.ctypes.data, array.size, element_number(array), *pointers, *options)
-        taken = self._taking(parts, "allgather_v", *arguments)
-        return [np.frombuffer(part, dtype=array.dtype).copy() for part in taken]
+        return self._taking(parts, "allgather_v", *arguments)
 
     def barrier(self, *, boot: Union[bool, str] = False) -> None:
         """No rank goes on before all are there."""
@@ -326,7 +313,7 @@ class Communicator(Owner):
         library = c.library
 
         def taken() -> Tuple[int, int, int]:
-            handle = self._handle
+            handle = self._open()
             return library.rejoin_incarnation(handle), library.rejoin_rank(handle), library.rejoin_world(handle)
 
         self._over, numbers = self._with_status(taken, "join_again")
@@ -335,23 +322,25 @@ class Communicator(Owner):
             _, self.rank, self.world = numbers
 
     def abandon(self, code: Code, reason: str) -> None:
-        """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
+        """The rank's program has failed for this reason. Where the code will repeat, the job ends at all
+        ranks; but for ``CANCELLED``, which says that this task alone is."""
         self._call("abandon", given.number("the code", code, 31), given.text("the reason", reason))
 
     def print(self, text: str) -> None:
         """Shows a text to whoever started the job: ``rejoin run`` says it, :func:`rejoin.spark.run`
         prints it on the driver. From any thread, and nobody waits for it: up to 16 KiB of it, and up
         to 256 KiB in a second; what is left out is said with the next one."""
-        with self._printing:
-            c.library.rejoin_print(self._open(), text.replace("\0", "?").encode(errors="replace"))
+        with self._using() as handle:
+            c.library.rejoin_print(handle, text.replace("\0", "?").encode(errors="replace"))
 
     def close(self) -> None:
         """Frees it; before :meth:`finish` this gives the rank's slot back. Closing again does
-        nothing. Waits for a call that another thread has under way."""
-        with self._lock, self._printing:
-            handle, self._handle = self._handle, None
-        if handle is not None and self._is_ours():
-            c.library.rejoin_close(handle)
+        nothing. Waits for a call that another thread has under way; inside of a call (in a function
+        that it calls, or a signal handler) it takes effect when that call has ended."""
+        self._close()
+
+    def _free(self, handle: int) -> None:
+        c.library.rejoin_close(handle)
 
     def __enter__(self) -> "Communicator":
         return self
@@ -410,19 +399,37 @@ class Communicator(Owner):
     ) -> Tuple[bool, T]:
         """Whether the job is over, and what was taken before another thread could close the handle."""
         if not self._lock.acquire(blocking=False):
-            raise RejoinError(Code.BAD_STATE, "another thread's call with this communicator is under way")
+            whose = "of another thread, or the one inside of which this one is made"
+            raise RejoinError(Code.BAD_STATE, f"another call with this communicator is under way, {whose}")
         try:
-            handle = self._open()
-            status: int = getattr(c.library, "rejoin_" + name)(handle, *arguments)
-            if status in (c.OK, c.OVER):
-                return status == c.OVER, take()
-            text = _text(handle)
+            with self._using() as handle:
+                status: int = getattr(c.library, "rejoin_" + name)(handle, *arguments)
+                if status in (c.OK, c.OVER):
+                    return status == c.OVER, take()
+                text = _text(handle)
         finally:
             self._lock.release()
         raised = callbacks.raised if callbacks is not None else None
         if raised is not None and not isinstance(raised, Exception):
             raise raised
         raise RejoinError(c.code(status), text) from raised
+
+
+def _reduction(
+    callbacks: Callbacks,
+    array: "np.ndarray[Any, Any]",
+    op: Union[str, Fold],
+    name: Optional[str],
+    element: Optional[str],
+) -> Tuple[str, Tuple[Any, ...]]:
+    """How a call is named that reduces so, and how its arguments say it."""
+    if not callable(op):
+        if name is not None:
+            raise refused(f"name={name!r} is the name of a function, and {op!r} is none; leave it out")
+        return "", (element_number(array, element), reduction(op))
+    if element is not None:
+        raise refused(f"element={element!r} was given with a function, which gets the array's own {array.dtype}")
+    return "_custom", (array.itemsize, given.name_of(op, name), callbacks.fold(op, array.dtype), None)
 
 
 # What isn't closed when the interpreter ends: later no other thread of the library's can run Python any more, and

@@ -22,7 +22,7 @@ class Process(Owner):
     reach this process at. ``log_memory`` and ``log_disk`` are the bytes that results for ranks that
     come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's
     folder for temporary files). ``durable`` is a folder that is there and that all processes of the
-    job see: every ``durable_every`` versions a checkpoint is written there, and should all
+    job see: every ``durable_every`` versions (1) a checkpoint is written there, and should all
     processes die at once, the newest whole one is gone on from. ``own_copies`` is how many other
     processes hold each rank's own model (``checkpoint(model, own=…)``; 2), on other hosts where
     there are any: at least 1, the same at all ranks; where there are fewer others, each of them
@@ -47,7 +47,7 @@ class Process(Owner):
         log_disk: Optional[int] = None,
         spill: Optional[str] = None,
         durable: Optional[str] = None,
-        durable_every: int = 1,
+        durable_every: Optional[int] = None,
         own_copies: int = 2,
     ) -> None:
         super().__init__(None)
@@ -64,7 +64,9 @@ class Process(Owner):
         config.log_disk = 0 if log_disk is None else max(1, given.number("log_disk", log_disk, 64))
         config.spill = None if spill is None else os.fsencode(spill)
         config.durable = None if durable is None else os.fsencode(durable)
-        config.durable_every = 0 if durable is None else max(1, given.number("durable_every", durable_every, 32))
+        if durable_every is not None and durable is None:
+            raise refused(f"durable_every is {durable_every!r} without a folder for it; expected durable=… too")
+        config.durable_every = 0 if durable_every is None else max(1, given.number("durable_every", durable_every, 32))
         config.own_copies = given.number("own_copies", own_copies, 32)
         if config.own_copies == 0:  # in C the default
             raise refused(
@@ -122,13 +124,16 @@ class Process(Owner):
         handle = ctypes.c_void_p()
         numbers = [given.number(what, number, 32) for what, number in zip(("the rank", "stage", "task"), attempt)]
         byref = ctypes.byref
-        return join(self._open(), *numbers, given.text("terms", terms), byref(limits), byref(handle)), handle
+        words = given.text("terms", terms)
+        with self._using() as process:
+            return join(process, *numbers, words, byref(limits), byref(handle)), handle
 
     def close(self) -> None:
-        """Closing again does nothing."""
-        handle, self._handle = self._handle, None
-        if handle is not None and self._is_ours():
-            self._function("close")(handle)
+        """Closing again does nothing. Waits for a join that another thread has under way."""
+        self._close()
+
+    def _free(self, handle: int) -> None:
+        self._function("close")(handle)
 
     def __enter__(self) -> "Process":
         return self

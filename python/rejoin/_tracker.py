@@ -1,6 +1,5 @@
 """A job's tracker in the process of whoever starts the ranks."""
 
-import contextlib
 import ctypes
 import json
 import os
@@ -80,9 +79,7 @@ class Tracker(Owner):
         own_may_be_lost: bool = False,
     ) -> None:
         super().__init__(None)
-        # So many calls are under way, which a close waits for.
-        self._calls, self._changed = 0, threading.Condition()
-        self._polling = threading.Lock()
+        self._polling = threading.RLock()  # a signal handler may ask for the result
         config = c.TrackerConfig(ctypes.sizeof(c.TrackerConfig), _above("world", world))
         config.job = None if job is None else given.text("job", job)
         if secret is not None:
@@ -108,7 +105,7 @@ class Tracker(Owner):
         status = c.library.rejoin_tracker_open(ctypes.byref(config), ctypes.byref(handle))
         self._handle = handle.value
         if status != c.OK:
-            error = _error(handle, status)
+            error = _error(self._handle, status)
             self.close()
             raise error
         self.world = world
@@ -132,7 +129,7 @@ class Tracker(Owner):
         event = ctypes.c_char_p()
         while True:
             left = _LOOK if until is None else max(0.0, min(until - time.monotonic(), _LOOK))
-            with self._call() as handle:
+            with self._using() as handle:
                 if not self._polling.acquire(blocking=False):
                     raise RejoinError(Code.BAD_STATE, "another thread polls this Tracker; one at a time does")
                 try:
@@ -150,7 +147,7 @@ class Tracker(Owner):
     @property
     def over(self) -> bool:
         """Whether the job has ended, well or with an error."""
-        with self._call() as handle:
+        with self._using() as handle:
             return int(c.library.rejoin_tracker_is_over(handle)) == 1
 
     def __iter__(self) -> Iterator[Event]:
@@ -165,7 +162,7 @@ class Tracker(Owner):
         """The model that rank 0 has finished with, as bytes. Raises the job's error if it has failed,
         ``BAD_STATE`` while it goes on."""
         model, size = ctypes.c_void_p(), ctypes.c_size_t()
-        with self._call() as handle, self._polling:
+        with self._using() as handle, self._polling:
             status = c.library.rejoin_tracker_result(handle, ctypes.byref(model), ctypes.byref(size))
             if status != c.OK:
                 raise _error(handle, status)
@@ -181,7 +178,7 @@ class Tracker(Owner):
         (:meth:`Process.join_as_task`) is about to be ended, and none is started in its place. Should
         there be a slot for one again, a later ``task`` takes part as any other. The ranks finish the
         version that they are in, and go on without it; the event ``TaskReleased``, of this number as
-        ``index`` and this try as ``attempt``, says when nothing is lost by its end. That may never
+        ``index`` and this attempt as ``attempt``, says when nothing is lost by its end. That may never
         come (the world would be too small, say): end the process after a time of your own. Then what
         the others were in is done again, and no replacement is waited for."""
         numbers = {"the number": number, "stage": stage, "task": task}
@@ -193,30 +190,15 @@ class Tracker(Owner):
 
     def close(self) -> None:
         """Stops listening. A job that is still going on ends: its ranks' calls raise ``CANCELLED``.
-        So wait for the ranks' processes first. Closing again does nothing."""
-        if not self._is_ours():
-            return
-        with self._changed:
-            handle, self._handle = self._handle, None
-            self._changed.wait_for(lambda: self._calls == 0)
-        if handle is not None:
-            c.library.rejoin_tracker_close(handle)
+        So wait for the ranks' processes first. Closing again does nothing. In a signal handler it takes
+        effect when the call that it interrupts has ended."""
+        self._close()
 
-    @contextlib.contextmanager
-    def _call(self) -> Iterator[ctypes.c_void_p]:
-        """The handle, which is not closed before this is left."""
-        with self._changed:
-            handle = ctypes.c_void_p(self._open())
-            self._calls += 1
-        try:
-            yield handle
-        finally:
-            with self._changed:
-                self._calls -= 1
-                self._changed.notify_all()
+    def _free(self, handle: int) -> None:
+        c.library.rejoin_tracker_close(handle)
 
     def _tell(self, name: str, *arguments: Any) -> None:
-        with self._call() as handle:
+        with self._using() as handle:
             status = getattr(c.library, "rejoin_tracker_" + name)(handle, *arguments)
             if status != c.OK:
                 raise _error(handle, status)
@@ -228,7 +210,7 @@ class Tracker(Owner):
         self.close()
 
 
-def _error(handle: ctypes.c_void_p, status: int) -> RejoinError:
+def _error(handle: Optional[int], status: int) -> RejoinError:
     text = c.library.rejoin_tracker_message(handle).decode(errors="replace")
     return RejoinError(c.code(status), text)
 

@@ -40,7 +40,9 @@ class Rank(Owner):
 
     def free(self, code: Code, reason: str) -> None:
         """Frees the thread that trains, from another one: its calls end with this code and reason."""
-        status = c.library.rejoin_xgboost_free(self._open(), int(code), given.text("the reason", reason))
+        text = given.text("the reason", reason)
+        with self._using() as handle:
+            status = c.library.rejoin_xgboost_free(handle, int(code), text)
         if status != c.OK:
             raise RejoinError(c.code(status), f"rank {self.rank} can't be freed: it is over, or {code!r} is no failure")
 
@@ -92,16 +94,17 @@ class Rank(Owner):
 
     def close(self) -> None:
         """Frees it; before :meth:`finish` this gives the rank's slot back. Closing again does nothing."""
-        handle, self._handle = self._handle, None
-        if handle is not None and self._is_ours():
-            c.library.rejoin_xgboost_close(handle)
+        self._close()
+
+    def _free(self, handle: int) -> None:
+        c.library.rejoin_xgboost_close(handle)
 
     def call(self, name: str, *arguments: Any) -> None:
         """One call of the library."""
-        handle = self._open()
-        status = getattr(c.library, "rejoin_xgboost_" + name)(handle, *arguments)
-        if status != c.OK:
-            raise RejoinError(c.code(status), _text(handle))
+        with self._using() as handle:
+            status = getattr(c.library, "rejoin_xgboost_" + name)(handle, *arguments)
+            if status != c.OK:
+                raise RejoinError(c.code(status), _text(handle))
 
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else "hooked" if self.hooked else "bridged"

@@ -228,7 +228,7 @@ class Training:
         self._configuration = str(xgboost.Booster.save_config(self._booster))
         self._set_before = dict(self._set)
         learner = json.loads(self._configuration)["learner"]
-        _refuse(dict(self._parameters or {}), learner, objective)
+        _refuse(dict(self._parameters or {}), learner, objective, self._rank.world)
         if dtrain is not None and _sketches(learner):
             # The sketch of the matrix is made in the first update. It belongs to the start, as it
             # isn't made again. With the trees that it goes on from: second derivatives may depend
@@ -404,12 +404,17 @@ def _sketches(learner: Dict[str, Any]) -> bool:
     return "tree_method" in _trees_of(learner)
 
 
-def _refuse(parameters: Dict[str, Any], learner: Dict[str, Any], objective: Any) -> None:
+def _refuse(parameters: Dict[str, Any], learner: Dict[str, Any], objective: Any, world: int) -> None:
     device = str(parameters.get("device", "cpu"))  # XGBoost takes the CPU where there is no other one
     if not device.startswith("cpu"):
         raise refused(f'device is "{device}"; rejoin.xgboost carries trainings on the CPU: leave it out, or say "cpu"')
     if _trees_of(learner).get("process_type", "default") != "default":
         raise refused('process_type is "update", whose rounds add no trees; expected "default"')
+    if world > 1 and "gblinear" in learner.get("learner_train_param", {}).get("booster", ""):
+        raise refused(
+            f'booster is "gblinear", which XGBoost doesn\'t distribute: each of {world} ranks would have a model of '
+            "its own rows. Train it in one rank, or as trees"
+        )
     ranking = learner.get("objective", {}).get("lambdarank_param", {})
     if str(ranking.get("lambdarank_unbiased", "0")) not in ("0", "false"):
         raise refused(

@@ -198,11 +198,13 @@ class ElasticSampler:
 
     Where it stands is the epoch and how many samples of it were dealt out, the same at all ranks.
     So another world goes on exactly there: no sample is lost, and none is dealt out again that is
-    in a committed state. ``shuffle``: each epoch has an order of its own, drawn from ``seed``.
+    in a committed state. ``shuffle``: each epoch has an order of its own, drawn from ``seed``. The
+    size, ``seed`` and ``shuffle`` belong to its state: a rank that differs in one of them ends with
+    ``BAD_ARGUMENT`` when it restores what the others have.
     """
 
     def __init__(self, size: int, *, seed: int = 0, shuffle: bool = True) -> None:
-        self.size, self.seed, self.shuffle = number("size", size, 63), number("seed", seed, 63), shuffle
+        self.size, self.seed, self.shuffle = number("size", size, 63), number("seed", seed, 63), bool(shuffle)
         if self.size < 1:
             raise refused("size is 0: there are no samples, and no epoch would end; expected at least 1")
         self.epoch = 0
@@ -231,12 +233,22 @@ class ElasticSampler:
                 return
 
     def state_dict(self) -> Dict[str, int]:
-        """Where it stands."""
-        return {"epoch": self.epoch, "done": self.done}
+        """Where it stands, and of what."""
+        return {"epoch": self.epoch, "done": self.done, **self._dealt()}
 
     def load_state_dict(self, state: Dict[str, int]) -> None:
-        """Goes on from there."""
+        """Goes on from there. Raises ``BAD_ARGUMENT`` for the state of a sampler of another size, seed
+        or shuffle: it has dealt other samples out."""
+        dealt = {name: state.get(name) for name in self._dealt()}
+        if dealt != self._dealt():
+            raise refused(
+                f"the state is of an ElasticSampler with {dealt}, this one has {self._dealt()}: its samples were dealt "
+                "out in another order. Make the sampler as it was made then"
+            )
         self.epoch, self.done = state["epoch"], state["done"]
+
+    def _dealt(self) -> Dict[str, int]:
+        return {"size": self.size, "seed": self.seed, "shuffle": int(self.shuffle)}
 
 
 def run(function: Callable[..., Result]) -> Callable[..., Optional[Result]]:

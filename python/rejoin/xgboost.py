@@ -9,7 +9,7 @@
         if ranks.rank == 0:
             booster.save_model("model.ubj")
 
-and then: ``rejoin run -n 3 --restart -- python3 train.py``. XGBoost is used as it is installed, 3.1
+and then: ``rejoin run -n 3 --restart -- python3 train.py``. XGBoost is used as it is installed, 3.0
 to 3.4; ``docs/guides/python-xgboost.md`` says what holds, and what a training has to keep to.
 """
 

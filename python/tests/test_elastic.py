@@ -13,6 +13,7 @@ import unittest
 import numpy as np
 from launching import ROOT, Launched
 
+import rejoin
 from rejoin import elastic
 
 # Each rank's gradient is of the samples that it was dealt; the state counts them, as the ranks' sum says.
@@ -139,6 +140,18 @@ RARE = """
 
 
 class Sampler(unittest.TestCase):
+    def test_the_state_of_a_sampler_of_other_samples_is_refused_with_both(self):
+        kept = elastic.ElasticSampler(100, seed=3).state_dict()
+        elastic.ElasticSampler(100, seed=3).load_state_dict(kept)
+        for other in (
+            elastic.ElasticSampler(101, seed=3),
+            elastic.ElasticSampler(100, seed=4),
+            elastic.ElasticSampler(100, seed=3, shuffle=False),
+        ):
+            said = "BAD_ARGUMENT: .*'size': 100, 'seed': 3.*dealt out in another"
+            with self.assertRaisesRegex(rejoin.RejoinError, said):
+                other.load_state_dict(kept)
+
     def test_each_sample_is_committed_once_in_each_epoch_whatever_comes_and_goes(self):
         for seed in range(300):
             draw = random.Random(seed)
@@ -342,6 +355,20 @@ class Elastic(Launched):
         out, _ = self.run_ranks(2, program)
         self.assertIn("BAD_ARGUMENT", out)
         self.assertIn("rank 0 asked for the own model of rank 1, but has its own one, that of rank 0", out)
+
+    def test_ranks_whose_samplers_deal_other_samples_out_do_not_begin(self):
+        program = """
+            import os
+            from rejoin import elastic
+            @elastic.run
+            def train(state):
+                for mine in state.sampler.batches(state.ranks, 4):
+                    state.commit()
+            train(elastic.State(sampler=elastic.ElasticSampler(16, seed=int(os.environ["REJOIN_RANK"]))))
+            """
+        _, err = self.run_ranks(2, program, status=3)
+        said = "BAD_ARGUMENT: the state is of an ElasticSampler with .*'seed': 0.* this one has .*'seed': 1"
+        self.assertRegex(err, said)
 
     def test_what_can_be_no_state_is_refused_by_name(self):
         program = """

@@ -327,6 +327,37 @@ class InThisProcess(unittest.TestCase):
             with self.refused(rejoin.Code.BAD_STATE, "this Tracker is closed"):
                 call()
 
+    def test_a_tracker_that_a_signal_handler_closes_in_the_middle_of_a_poll_is_closed(self):
+        program = """
+            import signal, rejoin
+            tracker = rejoin.Tracker(2, members=50)
+            signal.signal(signal.SIGALRM, lambda *_: tracker.close())
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            try:
+                for event in tracker:
+                    print(event)
+            except rejoin.RejoinError as error:
+                print(error)
+            """
+        command = [sys.executable, "-c", textwrap.dedent(program)]
+        ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT)
+        said = (ended.returncode, ended.stdout.strip())
+        self.assertEqual(said, (0, "BAD_STATE: this Tracker is closed"), ended.stderr)
+
+    def test_what_is_refused_while_another_thread_polls_says_why(self):
+        with rejoin.Tracker(2, members=LIMIT) as tracker:
+            poller = threading.Thread(target=lambda: list(tracker))
+            poller.start()
+            for _ in range(20):
+                with self.refused(rejoin.Code.BAD_ARGUMENT, "status 99 is unknown"):
+                    tracker.cancel("why", 99)
+            tracker.cancel("it is enough")
+            with self.refused(rejoin.Code.CANCELLED, "it is enough"):
+                while not tracker.over:
+                    pass
+                tracker.result()
+            poller.join(LIMIT)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -162,11 +162,13 @@ class Bridged(Trained):
             ("carry durable", "BAD_ARGUMENT", "carry has 1 callbacks, but the job's checkpoints go to /"),
             ("pickled", "BAD_ARGUMENT", "TrainingCheckPoint(as_pickle=True) is among the callbacks"),
             ("unbiased", "BAD_ARGUMENT", "lambdarank_unbiased is true"),
+            ("linear", "BAD_ARGUMENT", "which XGBoost doesn't distribute"),
             ("nothing", "BAD_STATE", "ends without a model: expected one xgboost.train("),
         ]:
+            world = 2 if case == "linear" else 1
             with tempfile.TemporaryDirectory() as folder:
                 more = ["--durable", folder, "--job", case] if case == "carry durable" else []
-                _, err = self.train(case, status=4, world=1, more=more, FOLDER=folder)
+                _, err = self.train(case, status=4, world=world, more=more, FOLDER=folder)
             self.assertRegex(err, f"rejoin: {code}: .*{re.escape(text)}", case)
 
 

@@ -305,7 +305,10 @@ rejoin_status rejoin_join_again(rejoin_communicator *communicator);
 /* Why the last call with it failed; empty when it didn't. */
 const char *rejoin_message(const rejoin_communicator *communicator);
 
-/* This rank, the number of ranks, and how often this rank was started before. 0 when the join failed. */
+/*
+ * This rank, the number of ranks, and how often this rank was started before. When the join has
+ * failed, the rank that was asked for, 0 and 0.
+ */
 uint32_t rejoin_rank(const rejoin_communicator *communicator);
 uint32_t rejoin_world(const rejoin_communicator *communicator);
 uint32_t rejoin_incarnation(const rejoin_communicator *communicator);
@@ -339,7 +342,8 @@ void rejoin_close(rejoin_communicator *communicator);
 /*
  * The rank's program has failed: gives its slot back with this reason, as `status` and text. Where
  * the status will repeat (see above; REJOIN_TRAINING_FAILED does), the job ends with it at all
- * ranks; otherwise the rank may be started again. The handle is only to be closed after it.
+ * ranks; otherwise, and for REJOIN_CANCELLED (one task of a framework was cancelled, not the job),
+ * the rank may be started again. The handle is only to be closed after it.
  */
 rejoin_status rejoin_abandon(rejoin_communicator *communicator, rejoin_status status, const char *reason);
 
@@ -787,7 +791,10 @@ typedef struct rejoin_tracker_config {
  */
 rejoin_status rejoin_tracker_open(const rejoin_tracker_config *config, rejoin_tracker **tracker);
 
-/* Why the last call with it failed, or the job; empty when it didn't. */
+/*
+ * Why the last call with it failed, or the job; empty when it didn't. After rejoin_tracker_notify(),
+ * _leaves() and _cancel(), which may come while another thread polls, why the calling thread's did.
+ */
 const char *rejoin_tracker_message(const rejoin_tracker *tracker);
 
 /*

@@ -138,6 +138,10 @@ pub unsafe extern "C" fn rejoin_allreduce_object(
         if overlap(object, limit, length.cast(), size_of::<usize>()) {
             return Err(bad("the object's room and its length overlap".into()));
         }
+        let size = length.read();
+        if size > limit {
+            return Err(bad(format!("the object has {size} bytes; at most {limit}, the limit, are expected")));
+        }
         let (user, whole) = (User(user), name.clone());
         let fold = move |accumulator: &mut Vec<u8>, other: &[u8]| {
             let mut length = accumulator.len();
@@ -153,7 +157,7 @@ pub unsafe extern "C" fn rejoin_allreduce_object(
             accumulator.truncate(length);
             Ok(())
         };
-        let given = bytes("object", object, length.read())?;
+        let given = bytes("object", object, size)?;
         let mut objects = [given.to_vec()];
         rank.live()?.allreduce_objects(&mut objects, limit, &name, fold, &chosen.options)?;
         let [result] = &objects;

@@ -6,6 +6,7 @@ use crate::numbers::{bad, code, status, unknown, OK, OVER};
 use crate::quiet::catch;
 use crate::tracker_config::{tracker_config, Asked, RejoinTrackerConfig};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rejoin_agent::join_file::{JobSecret, JoinFile};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Task};
@@ -13,9 +14,11 @@ use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer};
 use serde_json::json;
+use std::collections::HashMap;
 use std::ffi::{c_char, c_void, CString};
 use std::path::{Path, PathBuf};
 use std::ptr::null;
+use std::thread::{current, ThreadId};
 use std::time::{Duration, Instant};
 
 /// Once the job is over no event comes that wakes a poll: the end is looked for so often.
@@ -26,6 +29,8 @@ pub struct RejoinTracker {
     /// `None` when it couldn't be opened.
     opened: Option<Opened>,
     guarded: Guarded<Given>,
+    /// Why the last call of a thread failed that may come while another one polls.
+    refused: Mutex<HashMap<ThreadId, CString>>,
 }
 
 /// What stays as it is until the tracker is closed, so that any thread may use it.
@@ -143,19 +148,29 @@ impl RejoinTracker {
 
     /// A call of the one thread that polls.
     fn call(&self, work: impl FnOnce(&Opened, &mut Given) -> Result<i32, Error>) -> i32 {
+        self.refused.lock().remove(&current().id());
         self.guarded.call(|given| work(self.opened()?, given), |_, _| {})
     }
 
-    /// A call that may come while another thread polls: what it refuses is said where nothing is under way.
+    /// A call that may come while another thread polls.
     fn tell(&self, fact: impl FnOnce() -> Result<TrackerInput, Error>) -> i32 {
         let told = catch(|| {
             self.opened()?.server.notify(fact()?);
             Ok(())
         });
-        let Err(error) = told.unwrap_or_else(|panic| Err(Error::new(Code::Internal, panic))) else { return OK };
-        let number = status(error.code);
-        self.guarded.call(|_| Err(error), |_, _| {});
-        number
+        let mut refused = self.refused.lock();
+        let Err(error) = told.unwrap_or_else(|panic| Err(Error::new(Code::Internal, panic))) else {
+            refused.remove(&current().id());
+            return OK;
+        };
+        refused.insert(current().id(), CString::new(error.message).unwrap_or_default());
+        status(error.code)
+    }
+
+    /// Why this thread's last call failed. The text stays until its next one.
+    fn message(&self) -> *const c_char {
+        let refused = self.refused.lock().get(&current().id()).map(|text| text.as_ptr());
+        refused.unwrap_or_else(|| self.guarded.message())
     }
 }
 
@@ -168,7 +183,8 @@ pub unsafe extern "C" fn rejoin_tracker_open(
     if tracker.is_null() {
         return status(Code::BadArgument);
     }
-    let mut handle = Box::new(RejoinTracker { opened: None, guarded: Guarded::new(Given::default()) });
+    let mut handle =
+        Box::new(RejoinTracker { opened: None, guarded: Guarded::new(Given::default()), refused: Mutex::default() });
     let opened = &mut handle.opened;
     let open = |_: &mut Given| {
         // SAFETY: the header asks for a config and its texts, or NULL.
@@ -185,7 +201,7 @@ pub unsafe extern "C" fn rejoin_tracker_open(
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_tracker_message(tracker: *const RejoinTracker) -> *const c_char {
     // SAFETY: the header asks for a handle that was given and not closed, or NULL; here and below.
-    unsafe { tracker.as_ref() }.map_or(NO_HANDLE.as_ptr(), |handle| handle.guarded.message())
+    unsafe { tracker.as_ref() }.map_or(NO_HANDLE.as_ptr(), RejoinTracker::message)
 }
 
 unsafe fn fact<T>(tracker: *const RejoinTracker, get: impl FnOnce(&'static Opened) -> *const T) -> *const T {

@@ -144,6 +144,14 @@ fn functions_of_the_callers_own_fold_from_left_to_right() {
             assert_eq!(&object[..bytes], b"norestart");
             let status = rejoin_allreduce_object(rank.0, data, &mut bytes, 20, name, None, null_mut(), null(), null());
             assert_eq!((status, rank.message().as_str()), (BAD_ARGUMENT, "fold is NULL"));
+            // More than there is room for: nothing of it is read.
+            for mut more in [21, usize::MAX >> 1] {
+                let name = c"more".as_ptr();
+                let user = null_mut();
+                let status = rejoin_allreduce_object(rank.0, data, &mut more, 20, name, fold, user, null(), null());
+                assert_eq!(status, BAD_ARGUMENT);
+                assert!(rank.message().contains("at most 20, the limit"), "{}", rank.message());
+            }
         }
         rank.check(rank.finish(b""));
         counted

@@ -14,9 +14,14 @@ import java.util.SplittableRandom;
  *
  * <p>Where it stands is the epoch and how many samples of it were dealt out, the same at all ranks.
  * So another world goes on exactly there: no sample is lost, and none is dealt out again that is in
- * a committed state ({@link State#keep(String, Value)}). Nothing is padded.
+ * a committed state ({@link State#keep(String, Value)}). Nothing is padded. The size, the seed and
+ * whether it shuffles belong to its state: a rank that differs in one of them ends with
+ * BAD_ARGUMENT when it restores what the others have.
  */
 public final class ElasticSampler implements Value {
+  /** The bytes of a size, a seed, and whether it shuffles. */
+  private static final int DEALT = Integer.BYTES + Long.BYTES + 1;
+
   private final int size;
   private final long seed;
   private final boolean shuffle;
@@ -77,14 +82,48 @@ public final class ElasticSampler implements Value {
 
   @Override
   public byte[] save() {
-    return ByteBuffer.allocate(2 * Integer.BYTES).putInt(epoch).putInt(done).array();
+    ByteBuffer saved = ByteBuffer.allocate(DEALT + 2 * Integer.BYTES).put(dealt());
+    return saved.putInt(epoch).putInt(done).array();
   }
 
+  /**
+   * {@inheritDoc}
+   *
+   * @throws RejoinException BAD_ARGUMENT for the state of a sampler of another size, seed or
+   *     shuffle, which has dealt other samples out
+   */
   @Override
   public void restore(byte[] saved) {
     ByteBuffer from = ByteBuffer.wrap(saved);
+    byte[] theirs = new byte[DEALT];
+    if (saved.length == DEALT + 2 * Integer.BYTES) {
+      from.get(theirs);
+    }
+    if (!Arrays.equals(theirs, dealt())) {
+      ByteBuffer was = ByteBuffer.wrap(theirs);
+      throw new RejoinException(
+          Code.BAD_ARGUMENT,
+          "the state is of an ElasticSampler of "
+              + described(was.getInt(), was.getLong(), was.get() == 1)
+              + ", this one is of "
+              + described(size, seed, shuffle)
+              + ": its samples were dealt out in another order. Make it as it was made then");
+    }
     epoch = from.getInt();
     done = from.getInt();
+  }
+
+  /** What decides which samples are dealt out. */
+  private byte[] dealt() {
+    return ByteBuffer.allocate(DEALT)
+        .putInt(size)
+        .putLong(seed)
+        .put((byte) (shuffle ? 1 : 0))
+        .array();
+  }
+
+  private static String described(int size, long seed, boolean shuffle) {
+    return size + " samples with the seed " + seed + (shuffle ? ", shuffled" : ", not shuffled");
   }
 
   /** The order of the present epoch's samples: of the seed and the epoch, on any JVM. */

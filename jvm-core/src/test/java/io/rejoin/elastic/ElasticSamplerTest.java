@@ -47,6 +47,22 @@ class ElasticSamplerTest {
         new ElasticSampler(100, 0, false).batches(0, 1, 100).iterator().next(), sorted);
   }
 
+  @Test
+  void the_state_of_a_sampler_of_other_samples_is_refused_with_both() {
+    byte[] saved = new ElasticSampler(100, 3, true).save();
+    new ElasticSampler(100, 3, true).restore(saved);
+    for (ElasticSampler other :
+        Arrays.asList(
+            new ElasticSampler(101, 3, true),
+            new ElasticSampler(100, 4, true),
+            new ElasticSampler(100, 3, false))) {
+      RejoinException refused = assertThrows(RejoinException.class, () -> other.restore(saved));
+      assertEquals(RejoinException.Code.BAD_ARGUMENT, refused.code());
+      String said = refused.getMessage();
+      assertTrue(said.contains("of 100 samples with the seed 3, shuffled"), said);
+    }
+  }
+
   /**
    * Ranks that step together, commit now and then, and begin again from the newest commit in
    * another world: what is committed has each sample once in each epoch.

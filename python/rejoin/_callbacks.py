@@ -1,7 +1,7 @@
 """Functions of the program's that the library calls inside of a call."""
 
 import ctypes
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, cast
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Callbacks:
 
     def prepare(self, function: Prepare, array: "np.ndarray[Any, Any]") -> Any:
         def work() -> None:
-            result = function(array)
+            result: Any = cast(Callable[..., Any], function)(array)
             if result is not None and result is not array:
                 raise TypeError(
                     f"prepare returned a {type(result).__name__}; expected None: it fills the array that it is given, "

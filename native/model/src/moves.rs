@@ -5,7 +5,6 @@ use crate::steps::{self, only, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
 use crate::world::{JobModel, Leaving, Link, LinkDirection, State};
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::Version;
 use rejoin_protocol::start::JobStart;
 use rejoin_sim::ranks::Input;
 

@@ -230,6 +230,7 @@ _FUNCTIONS = {
     "rejoin_input_pages": (_U64, [Handle]),
     "rejoin_input_partitions": (_U32, [Handle]),
     "rejoin_input_first_page": (_U64, [Handle, _U32]),
+    "rejoin_input_missing": (ctypes.c_float, [Handle]),
     "rejoin_input_feature_name": (_TEXT, [Handle, _U32]),
     "rejoin_input_feature_type": (_TEXT, [Handle, _U32]),
     "rejoin_input_close": (None, [Handle]),

@@ -108,7 +108,7 @@ class Page:
     @property
     def features(self) -> Any:
         """Of a page of kind ``dense`` an array of shape (rows, columns), float32, in which a missing value is NaN or
-        whatever the training calls missing. Of kind ``csr`` a ``scipy.sparse.csr_matrix`` of that
+        the input's :attr:`Input.missing`. Of kind ``csr`` a ``scipy.sparse.csr_matrix`` of that
         shape where SciPy is installed, else what :attr:`csr` is; what isn't in it is missing, and
         not 0. Of kind ``spark`` bytes: a length (4 bytes, big-endian) and what Spark's codec made of
         the rows."""
@@ -176,6 +176,10 @@ class Input:
     feature_types: List[str]
     """XGBoost's (``q``, ``c``, …), in the order of the columns; empty where none were set."""
 
+    missing: float
+    """The value that is as good as none in every page, dense or CSR, as the training's estimator has
+    it. A matrix made of the pages has to be given it: ``DMatrix(page.features, missing=input.missing)``."""
+
     def __init__(self, folder: Union[str, "os.PathLike[str]"], name: str) -> None:
         self._folder, self._name = os.fspath(folder), name
         handle = ctypes.c_void_p()
@@ -189,6 +193,7 @@ class Input:
         self.partitions = c.library.rejoin_input_partitions(handle)
         self.feature_names = self._texts(c.library.rejoin_input_feature_name)
         self.feature_types = self._texts(c.library.rejoin_input_feature_type)
+        self.missing = c.library.rejoin_input_missing(handle)
 
     def _texts(self, get: Callable[..., Optional[bytes]]) -> List[str]:
         texts: List[str] = []

@@ -49,9 +49,11 @@ class Golden(Refusing):
         self.assertEqual((len(self.rows), self.rows.rows, self.rows.partitions), (3, 8, 3))
         self.assertEqual(self.rows.feature_names, ["age", "größe", "color", "d", "e", "f"])
         self.assertEqual(self.rows.feature_types, ["int", "q", "c", "q", "q", "q"])
+        self.assertEqual(self.rows.missing, 0)
         self.assertEqual([list(self.rows.pages_of(each)) for each in range(3)], [[0, 1], [], [2]])
         evaluation = rejoin.pages.open(GOLDEN, "evaluation")
         self.assertEqual((evaluation.feature_names, evaluation.feature_types), ([], []))
+        self.assertNotEqual(evaluation.missing, evaluation.missing, "NaN was expected")
 
     def test_a_dense_page_is_arrays_of_its_rows(self):
         one = self.rows[0]
@@ -145,8 +147,8 @@ class Damaged(Refusing):
             self.refused(code, "training.pages", rejoin.pages.open, self.folder, "training")
 
     def test_a_list_of_the_version_before_is_refused_with_what_to_do(self):
-        (self.folder / "training.pages").write_bytes(struct.pack(">ii", 1, 0))
-        said = "expected a list of pages of version 2; saw version 1"
+        (self.folder / "training.pages").write_bytes(struct.pack(">ii", 2, 0))
+        said = "expected a list of pages of version 3; saw version 2"
         self.refused(Code.INCOMPATIBLE, said, rejoin.pages.open, self.folder)
 
     def test_a_file_that_is_missing_or_another_one_is_lost_by_its_name(self):

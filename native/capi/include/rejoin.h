@@ -973,6 +973,13 @@ uint32_t rejoin_input_partitions(const rejoin_input *input);
 uint64_t rejoin_input_first_page(const rejoin_input *input, uint32_t partition);
 
 /*
+ * The value that is as good as none in every page of it, as the training's estimator has it: a
+ * matrix made of the pages has to be given it. What isn't in a CSR page is missing, and dense pages
+ * of the same input hold this value there. NaN for NULL.
+ */
+float rejoin_input_missing(const rejoin_input *input);
+
+/*
  * The name of the features in a column, counted from 0, and XGBoost's type of them ("q", "c", ...),
  * as the training's estimator has them. NULL where none was set, or there is no such column. They
  * belong to the handle.

@@ -238,6 +238,13 @@ pub unsafe extern "C" fn rejoin_input_first_page(input: *const RejoinInput, part
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn rejoin_input_missing(input: *const RejoinInput) -> f32 {
+    // SAFETY: as above.
+    unsafe { fact(input, f32::NAN, |opened| opened.input.list().missing()) }
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn rejoin_input_feature_name(input: *const RejoinInput, column: u32) -> *const c_char {
     // SAFETY: as above.
     unsafe { fact(input, null(), |opened| at(&opened.names, column)) }

@@ -5,7 +5,7 @@ use rejoin_protocol::error::{Code, Error};
 use sha2::{Digest, Sha256};
 
 /// The version of the list that is read; any other one is refused.
-pub const LIST_VERSION: i32 = 2;
+pub const LIST_VERSION: i32 = 3;
 
 const DIGEST_BYTES: usize = 32;
 const FINGERPRINT_BYTES: usize = 8 + 8 + DIGEST_BYTES;
@@ -25,10 +25,11 @@ pub struct PartitionPages {
 }
 
 /// The list of an input's pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PageList {
     feature_names: Vec<String>,
     feature_types: Vec<String>,
+    missing: f32,
     partitions: Vec<PartitionPages>,
     /// For each partition the number of its first page; and behind them the number of all pages.
     first: Vec<u64>,
@@ -127,6 +128,7 @@ impl PageList {
         let mut left = Left(&written[size_of::<i32>()..]);
         let feature_names = left.texts("names of features")?;
         let feature_types = left.texts("types of features")?;
+        let missing = f32::from_be_bytes(left.array()?);
         let count = left.count("partitions", PARTITION_BYTES)?;
         let partitions = (0..count).map(|_| left.partition()).collect::<Result<Vec<_>, Error>>()?;
         if !left.0.is_empty() {
@@ -144,7 +146,7 @@ impl PageList {
             first.push(all);
         }
         let digest = digest(&partitions);
-        Ok(PageList { feature_names, feature_types, partitions, first, digest })
+        Ok(PageList { feature_names, feature_types, missing, partitions, first, digest })
     }
 
     /// The names of the features, in the order of their columns; none where none were set.
@@ -158,8 +160,14 @@ impl PageList {
         &self.feature_types
     }
 
+    /// The value that is as good as none in every page of the input, dense and CSR: a matrix that is made of them has
+    /// to be given it.
+    pub fn missing(&self) -> f32 {
+        self.missing
+    }
+
     /// What the input is: equal digests are equal pages in the same partitions and the same order,
-    /// whichever try has stored them. Names and types of features don't count.
+    /// whichever try has stored them. Names and types of features and the missing value don't count.
     pub fn digest(&self) -> Sha256Digest {
         self.digest
     }

@@ -33,11 +33,14 @@ fn an_input_has_the_digest_the_rows_and_the_features_that_the_jvm_has_written() 
     assert_eq!((list.rows(), list.pages(), list.partitions().len()), (8, 3, 3));
     assert_eq!(list.feature_names(), ["age", "größe", "color", "d", "e", "f"]);
     assert_eq!(list.feature_types(), ["int", "q", "c", "q", "q", "q"]);
+    // Which the writer's zeros are, so that pages may be of either kind.
+    assert_eq!(list.missing(), 0.0);
     let first: Vec<_> = (0..5).map(|partition| list.first_page(partition)).collect();
     assert_eq!(first, [Some(0), Some(2), Some(2), Some(3), None]);
     let evaluation = input("evaluation");
     assert_eq!((evaluation.list().rows(), evaluation.list().pages()), (2, 1));
     assert!(evaluation.list().feature_names().is_empty() && evaluation.list().feature_types().is_empty());
+    assert!(evaluation.list().missing().is_nan());
 }
 
 #[test]
@@ -130,30 +133,31 @@ fn lists_whose_digest_is_right_but_whose_numbers_are_not_are_refused() {
     assert!(PageList::of(&sealed(&[written, &[0]].concat())).expect_err("longer").message.contains("behind its end"));
     let old = PageList::of(&sealed(&[0, 0, 0, 1, 0, 0, 0, 0])).expect_err("version 1");
     assert_eq!(old.code, Code::Incompatible);
-    assert!(old.message.contains("version 2; saw version 1"), "{}", old.message);
-    let two = |rest: &[u8]| PageList::of(&sealed(&[&[0, 0, 0, 2][..], rest].concat())).expect_err("refused").message;
-    let none = [0; 8];
-    assert!(two(&[255; 4]).contains("-1 names"));
-    assert!(two(&[0, 0, 0, 1, 127, 255, 255, 255]).contains("2147483647 bytes of a text"));
-    assert!(two(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0]).contains("no text"));
-    assert!(two(&[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]).contains("no text"), "a zero byte");
-    assert!(two(&[&none[..], &[127, 255, 255, 255]].concat()).contains("2147483647 partitions"));
+    assert!(old.message.contains("version 3; saw version 1"), "{}", old.message);
+    let list = |rest: &[u8]| PageList::of(&sealed(&[&[0, 0, 0, 3][..], rest].concat())).expect_err("refused").message;
+    // No names, no types, and the missing value 0.
+    let none = [0; 12];
+    assert!(list(&[255; 4]).contains("-1 names"));
+    assert!(list(&[0, 0, 0, 1, 127, 255, 255, 255]).contains("2147483647 bytes of a text"));
+    assert!(list(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0]).contains("no text"));
+    assert!(list(&[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]).contains("no text"), "a zero byte");
+    assert!(list(&[&none[..], &[127, 255, 255, 255]].concat()).contains("2147483647 partitions"));
     let partition = |attempt: u8, sparse: u8, pages: u8| {
         let begin = [&none[..], &[0, 0, 0, 1], &[attempt], &[0; 7], &[sparse], &[pages, 0, 0, 0]];
         begin.concat()
     };
-    assert!(two(&partition(255, 0, 0)).contains("the number of a try is -"));
-    assert!(two(&partition(0, 2, 0)).contains("sparse vectors is 2"));
-    assert!(two(&partition(0, 0, 64)).contains("pages of a partition"));
+    assert!(list(&partition(255, 0, 0)).contains("the number of a try is -"));
+    assert!(list(&partition(0, 2, 0)).contains("sparse vectors is 2"));
+    assert!(list(&partition(0, 0, 64)).contains("pages of a partition"));
     let page = |rows: i64, bytes: i64| {
         let numbers = [rows.to_be_bytes(), bytes.to_be_bytes()].concat();
         [&none[..], &[0, 0, 0, 1], &[0; 9], &[0, 0, 0, 1], &numbers, &[0; 32]].concat()
     };
-    assert!(two(&page(-1, 24)).contains("rows of a page is -1"));
-    assert!(two(&page(1, -24)).contains("bytes of a page is -24"));
+    assert!(list(&page(-1, 24)).contains("rows of a page is -1"));
+    assert!(list(&page(1, -24)).contains("bytes of a page is -24"));
     let many = [&none[..], &[0, 0, 0, 1], &[0; 9], &[0, 0, 0, 3]];
     let rows = [&i64::MAX.to_be_bytes()[..], &[0; 8], &[0; 32]].concat();
-    assert!(two(&[many.concat(), rows.repeat(3)].concat()).contains("more than can be counted"));
+    assert!(list(&[many.concat(), rows.repeat(3)].concat()).contains("more than can be counted"));
 }
 
 #[test]
@@ -204,8 +208,8 @@ fn a_page_whose_rows_are_not_those_of_the_list_is_lost() {
     let folder = copy();
     let path = folder.path().join("evaluation.pages");
     let mut list = std::fs::read(&path).expect("the list");
-    // Version, no names, no types, one partition with its try, its flag and one page: then the rows.
-    list[4 + 4 + 4 + 4 + 8 + 1 + 4 + 7] = 3;
+    // Version, no names, no types, the missing value, one partition with its try, its flag and one page: then the rows.
+    list[4 + 4 + 4 + 4 + 4 + 8 + 1 + 4 + 7] = 3;
     let sealed = sealed(&list[..list.len() - 32]);
     std::fs::write(&path, sealed).expect("written");
     let error = Input::open(folder.path(), "evaluation").expect("a list").read(0).expect_err("other rows");

@@ -36,7 +36,7 @@ final class DurablePages implements Serializable {
   static final String LIST = ".pages";
 
   private static final long serialVersionUID = 1L;
-  private static final int LIST_VERSION = 2;
+  private static final int LIST_VERSION = 3;
   private static final int DIGEST_BYTES = 32;
 
   private final DurableFolder folder;

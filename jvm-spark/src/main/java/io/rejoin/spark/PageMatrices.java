@@ -27,11 +27,10 @@ final class PageMatrices implements Serializable {
   /**
    * With XGBoost's own description of features.
    *
-   * @param missing the value that is as good as none
-   * @param features their names and types
+   * @param features their names and types, and the value that is as good as none
    */
-  PageMatrices(float missing, FeatureDescription features) {
-    this.missing = missing;
+  PageMatrices(FeatureDescription features) {
+    this.missing = features.missing();
     this.featureNames = features.names();
     this.featureTypes = features.types();
   }

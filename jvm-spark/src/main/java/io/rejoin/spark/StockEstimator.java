@@ -184,12 +184,13 @@ final class StockEstimator {
 
   /** How pages become matrices. */
   PageMatrices matrices() {
-    return new PageMatrices(missing(), features());
+    return new PageMatrices(features());
   }
 
   /** How it describes features. */
   FeatureDescription features() {
-    return new FeatureDescription(estimator.getFeatureNames(), estimator.getFeatureTypes());
+    return new FeatureDescription(
+        estimator.getFeatureNames(), estimator.getFeatureTypes(), missing());
   }
 
   /** Whether it is known what the zeros of sparse vectors are, because the missing value is set. */

@@ -213,18 +213,20 @@ class DurableJobTest {
   }
 
   @Test
-  void the_list_of_stored_pages_has_the_names_and_types_of_features_of_the_estimator()
-      throws Exception {
+  void
+      the_list_of_stored_pages_has_the_estimators_names_and_types_of_features_and_its_missing_value()
+          throws Exception {
     XGBoostClassifier described = classifier();
     String[] names = {"age", "height", "weight", "pulse", "score", "z"};
     String[] types = {"q", "q", "q", "q", "q", "q"};
     described.setFeatureNames(names);
     described.setFeatureTypes(types);
+    described.setMissing(-7);
     interrupted(described, rows());
     byte[] list = Files.readAllBytes(trainings().get(0).resolve("training.pages"));
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(list));
-    assertEquals(2, in.readInt());
-    assertEquals(new FeatureDescription(names, types), FeatureDescription.read(in));
+    assertEquals(3, in.readInt());
+    assertEquals(new FeatureDescription(names, types, -7), FeatureDescription.read(in));
   }
 
   @Test

@@ -35,7 +35,8 @@ class GoldenPagesTest {
   private static final FeatureDescription FEATURES =
       new FeatureDescription(
           new String[] {"age", "gr\u00f6\u00dfe", "color", "d", "e", "f"},
-          new String[] {"int", "q", "c", "q", "q", "q"});
+          new String[] {"int", "q", "c", "q", "q", "q"},
+          0);
 
   private static InternalRow row(
       float label, float weight, float margin, int group, Vector features) {
@@ -176,10 +177,10 @@ class GoldenPagesTest {
 
   @Test
   void a_list_of_the_version_before_is_refused_with_what_to_do() {
-    byte[] old = ByteBuffer.allocate(8).putInt(1).putInt(0).array();
+    byte[] old = ByteBuffer.allocate(8).putInt(2).putInt(0).array();
     RejoinException failure = assertThrows(RejoinException.class, () -> reader().read(old));
     assertEquals(RejoinException.Code.INCOMPATIBLE, failure.code());
-    for (String said : new String[] {"version 2", "version 1", "remove the folder"}) {
+    for (String said : new String[] {"version 3", "version 2", "remove the folder"}) {
       assertTrue(failure.text().contains(said), failure.text());
     }
   }

@@ -5,10 +5,12 @@ import io
 import mmap
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import rejoin
@@ -255,6 +257,45 @@ class Calls(Launched):
         for way in [], ["--no-shared-memory"]:
             out, _ = self.run_ranks(2, program, *way)
             self.assertEqual((out.count("refused"), out.count("ended")), (2, 2), out)
+
+    def test_a_job_that_is_stopped_as_a_whole_for_longer_than_a_call_may_take_goes_on(self):
+        program = (
+            BEGIN
+            + """
+    import time
+    folder = os.environ["FOLDER"]
+    with rejoin.join(call_timeout=4) as ranks:
+        ranks.load()
+        ranks.barrier()
+        open(f"{folder}/{os.getpid()}", "w").close()
+        while ranks.rank == 0 and not os.path.exists(folder + "/go"):
+            time.sleep(0.01)
+        ranks.barrier()
+        ranks.finish(b"")
+        print("ended as", ranks.incarnation, flush=True)
+    """
+        )
+
+        def suspends(folder, launcher):
+            until, pids = time.monotonic() + 40, []
+            while len(pids) < 3 and time.monotonic() < until:
+                time.sleep(0.01)
+                pids = [int(name) for name in os.listdir(folder)]
+            for stopped, pause in ((signal.SIGSTOP, 6), (signal.SIGCONT, 0)):
+                for pid in [launcher, *pids]:
+                    os.kill(pid, stopped)
+                time.sleep(pause)
+            open(folder + "/go", "w").close()
+
+        with tempfile.TemporaryDirectory() as folder:
+
+            def start(*command, **named):
+                launcher = subprocess.Popen(*command, **named)
+                threading.Thread(target=suspends, args=(folder, launcher.pid), daemon=True).start()
+                return launcher
+
+            out, _ = self.run_ranks(3, program, start=start, FOLDER=folder)
+        self.assertEqual(out.count("ended as 0"), 3, out)
 
     def test_an_exception_of_the_program_gives_the_seat_back_and_the_rank_comes_again(self):
         program = (

@@ -43,4 +43,4 @@ pub use rejoin_protocol::ids::MemberId;
 pub use rejoin_transport as transport;
 pub use store::{Model, Supplier};
 pub use tracker::{TrackerNotice, TrackerServer, TrackerServerConfig};
-pub use waiting::deadline_after;
+pub use waiting::{WaitLimit, LOOK};

@@ -5,10 +5,10 @@ use super::memory::Memory;
 use super::peer_links::{PeerLinks, Trouble};
 use super::rank_profile::RankProfile;
 use mio::Poll;
+use rejoin_agent::WaitLimit;
 use rejoin_collectives::FoldError;
 use rejoin_protocol::error::Error;
 use rejoin_transport::Backoff;
-use std::time::Instant;
 
 /// What belongs to the rank and is used by the call that is under way.
 pub(super) struct CallContext<'a> {
@@ -20,7 +20,7 @@ pub(super) struct CallContext<'a> {
     pub(super) rank_profile: &'a mut RankProfile,
     /// [`LocalRank::changes`] as of the caller's last look.
     pub(super) seen: u64,
-    pub(super) deadline: Instant,
+    pub(super) limit: &'a mut WaitLimit,
 }
 
 /// Why an exchange has stopped: it is over, or its caller has to do something first.

@@ -44,8 +44,8 @@ impl Exchange {
         reducer: &Reducer<'_>,
         context: &mut CallContext<'_>,
     ) -> ExchangeOutcome {
-        let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, deadline } = context;
-        let (local_rank, seen, deadline) = (*local_rank, *seen, *deadline);
+        let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, limit } = context;
+        let (local_rank, seen) = (*local_rank, *seen);
         loop {
             let step = match self.step(schedule, buffers, reducer, peer_links, local_rank) {
                 Ok(step) => step,
@@ -64,9 +64,7 @@ impl Exchange {
                 ExchangeStep::Nothing => {}
             }
             let now = Instant::now();
-            if now >= deadline {
-                return ExchangeOutcome::Late;
-            }
+            let Some(left) = limit.left(now) else { return ExchangeOutcome::Late };
             if peer_links.has_to_report(now) {
                 return ExchangeOutcome::Changed;
             }
@@ -76,7 +74,7 @@ impl Exchange {
                 return ExchangeOutcome::Trouble(Trouble::Mismatch(peer, collective_id));
             }
             rank_profile.waiting(|| self.awaited(schedule).first().map(|(peer, _)| *peer));
-            local_rank.sleep(poll, deadline - now, || local_rank.changes() != seen);
+            local_rank.sleep(poll, left, || local_rank.changes() != seen);
             rank_profile.exchanging();
         }
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use mio::{Events, Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use rejoin_agent::logs::{Budget, Logged, Spilled};
+use rejoin_agent::LOOK;
 use rejoin_protocol::collective::{CollectiveId, Entry, Fetch, Participant, ParticipantOutput, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Rank, Version};
@@ -16,9 +17,6 @@ use std::time::Duration;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
-
-/// Longest sleep: links that broke are reported again after it.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One rank in one incarnation.
 pub(super) struct LocalRank {
@@ -118,8 +116,9 @@ impl LocalRank {
     pub(super) fn sleep(&self, poll: &mut Poll, at_most: Duration, is_due: impl FnOnce() -> bool) {
         self.parker.sleep(is_due, || {
             let mut events = Events::with_capacity(64);
-            // An interrupted or failed poll only makes the caller look again, and a deadline ends that.
-            let _ = poll.poll(&mut events, Some(at_most.min(LONGEST_SLEEP)));
+            // An interrupted or failed poll only makes the caller look again, and a limit ends that. Links that broke
+            // are reported again after the longest sleep.
+            let _ = poll.poll(&mut events, Some(at_most.min(LOOK)));
         });
     }
 

@@ -73,8 +73,8 @@ impl SharedExchange {
             self.machine.stop_at(None);
             return ExchangeOutcome::Sent;
         }
-        let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, deadline } = context;
-        let (local_rank, seen, deadline) = (*local_rank, *seen, *deadline);
+        let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, limit } = context;
+        let (local_rank, seen) = (*local_rank, *seen);
         let Some(entered) = memory.entered(self.expected.generation) else {
             return ExchangeOutcome::Failed(Error::new(
                 Code::Internal,
@@ -95,9 +95,7 @@ impl SharedExchange {
                 continue;
             }
             let now = Instant::now();
-            if now >= deadline {
-                return ExchangeOutcome::Late;
-            }
+            let Some(left) = limit.left(now) else { return ExchangeOutcome::Late };
             if let Some(trouble) =
                 self.ended(entered, poll_interval.looks_at_links().then_some(&mut **peer_links), local_rank)
             {
@@ -106,7 +104,6 @@ impl SharedExchange {
             if peer_links.has_to_report(now) {
                 return ExchangeOutcome::Changed;
             }
-            let left = deadline - now;
             match self.rest(&entered.group) {
                 Rest::Nothing => {}
                 Rest::UntilPublished(peer, step) => {

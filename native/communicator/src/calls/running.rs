@@ -12,7 +12,7 @@ use crate::shared_exchange::SharedExchange;
 use crate::transport::Transport;
 use bytes::{Bytes, BytesMut};
 use rejoin_agent::logs::Logged;
-use rejoin_agent::{deadline_after, reservation};
+use rejoin_agent::{reservation, WaitLimit};
 use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, CollectiveId, Next, Signature};
 use rejoin_protocol::error::{Code, Error};
@@ -34,7 +34,7 @@ struct RunningCall<'c, 'i> {
     input: Input<'i>,
     signature: Signature,
     began: Instant,
-    deadline: Instant,
+    limit: WaitLimit,
     /// Under the last generation that it was begun under.
     run: Option<GenerationRun>,
 }
@@ -76,8 +76,8 @@ impl Calls {
         self.usable()?;
         self.rank_profile.exchanging();
         let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
-        let deadline = deadline_after(began, self.at_most);
-        let running = RunningCall { call, shape, reducer, input, signature, began, deadline, run: None };
+        let limit = WaitLimit::new(self.at_most, began);
+        let running = RunningCall { call, shape, reducer, input, signature, began, limit, run: None };
         // Of a panic in the caller's function nothing can be taken back: a next call would go on in the middle.
         self.is_in_call = true;
         let result = self.try_run(running, key);
@@ -103,7 +103,7 @@ impl Calls {
                 Next::Replayed(result) => Some(self.replayed(&mut running, collective_id, &result)?),
                 Next::Wait(reason) => {
                     self.rank_profile.waiting(|| None);
-                    self.wait(&running, collective_id, seen, Duration::MAX, || reason.to_string())?;
+                    self.wait(&mut running, collective_id, seen, Duration::MAX, || reason.to_string())?;
                     self.rank_profile.exchanging();
                     None
                 }
@@ -150,16 +150,16 @@ impl Calls {
     /// Sleeps until something has changed, at most so long.
     ///
     /// # Errors
-    /// `TimedOut` after the call's deadline.
+    /// `TimedOut` when the call's limit is over.
     fn wait(
         &mut self,
-        running: &RunningCall<'_, '_>,
+        running: &mut RunningCall<'_, '_>,
         collective_id: CollectiveId,
         seen: u64,
         at_most: Duration,
         reason: impl FnOnce() -> String,
     ) -> Result<(), Error> {
-        let Some(left) = running.deadline.checked_duration_since(Instant::now()) else {
+        let Some(left) = running.limit.left(Instant::now()) else {
             return Err(self.late(running, collective_id, &reason()));
         };
         let local_rank = &self.local_rank;
@@ -240,7 +240,7 @@ impl Calls {
 
     /// Moves bytes until the call is done, which gives its result, or something else has to be done first.
     fn go_on(&mut self, running: &mut RunningCall<'_, '_>, seen: u64) -> Result<Option<Bytes>, Error> {
-        let RunningCall { run: Some(run), input: Input::Ready(input), reducer, deadline, .. } = running else {
+        let RunningCall { run: Some(run), input: Input::Ready(input), reducer, limit, .. } = running else {
             return Ok(None);
         };
         let mut buffers = Buffers { input, result: &mut run.result, scratch: &mut self.scratch };
@@ -252,7 +252,7 @@ impl Calls {
             backoff: &mut self.backoff,
             rank_profile: &mut self.rank_profile,
             seen,
-            deadline: *deadline,
+            limit,
         };
         match run.transport.advance(&mut buffers, reducer, &mut context) {
             ExchangeOutcome::Done => {

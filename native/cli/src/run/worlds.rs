@@ -5,7 +5,7 @@ use super::durable::Wanted;
 use super::launcher;
 use super::say;
 use super::{Options, TimeLimits};
-use rejoin_agent::durable::{file, identity, LocalFolder};
+use rejoin_agent::durable::{file, identity, resume, LocalFolder};
 use rejoin_agent::event_log::{self, Record, What};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
@@ -107,15 +107,44 @@ pub fn again(options: &Options, log: &Path) -> Result<u8, Error> {
         if status != 0 {
             return Ok(status);
         }
-        let newest = file::list(&LocalFolder(handed_over.0.clone()), identity(NAME))?.pop();
-        if let Some(next) = next.filter(|next| newest.is_none_or(|newest| newest.checkpoint.version != *next)) {
-            return Err(bad(format!(
-                "the program has ended before version {next}, from which on the log has another world; expected the \
-                 program of that run, with its arguments"
-            )));
+        let folder = LocalFolder(handed_over.0.clone());
+        if let Some(text) = worlds.get(at + 1).map(|next| wrong(&folder, next)).transpose()?.flatten() {
+            return Err(bad(text));
         }
     }
     Ok(0)
+}
+
+/// Why the next world can't go on from what the one before it has left; `None` if it can. It never begins anew: that
+/// would be another model.
+///
+/// # Errors
+/// `Io` when it can't be read.
+fn wrong(folder: &LocalFolder, next: &World) -> Result<Option<String>, Error> {
+    let (version, ranks) = (next.from, next.ranks);
+    let left = file::list(folder, identity(NAME))?;
+    let mut left = left.iter().map(|found| &found.checkpoint).filter(|left| left.version == version).peekable();
+    if left.peek().is_none() {
+        return Ok(Some(format!(
+            "the program has ended before version {version}, from which on the log has another world; expected the \
+             program of that run, with its arguments"
+        )));
+    }
+    // Of such a version some files may be missing: the world before was ended when the first one was written. And which
+    // rank was given which of them the log doesn't say.
+    if left.any(|left| left.has_own || left.owner.is_some()) {
+        return Ok(Some(format!(
+            "at version {version} each rank has a model of its own, which can't be handed to a world of {ranks} ranks: \
+             the log doesn't say which rank has had whose. Expected a program whose ranks all have the same model"
+        )));
+    }
+    let newest = resume::newest(folder, identity(NAME), Some(ranks))?;
+    Ok(newest.is_none_or(|newest| newest.checkpoint.version != version).then(|| {
+        format!(
+            "the checkpoint of version {version} in {folder}, which the world before has made, was changed or cut \
+             since; expected it as it was written. See what else writes there, and begin anew"
+        )
+    }))
 }
 
 /// Of the job whose checkpoint is handed over.

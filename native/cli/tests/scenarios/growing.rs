@@ -191,6 +191,22 @@ fn worlds_are_had_again_only_by_the_program_that_had_them_and_from_the_log_of_th
 }
 
 #[test]
+fn a_run_in_the_same_worlds_says_that_models_of_one_rank_alone_are_not_handed_to_another_world() {
+    let slots = Slots::of(6);
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl").display().to_string();
+    let program = ["env", "ELASTIC_OWN=1", &example("elastic"), "6", "7"];
+    let running = grows(6, 7, &slots, &["--events", &log], &program);
+    running.printed("reached 1", 6);
+    slots.are(7);
+    ended(running);
+    let again = finish(&mut rejoin(&[&["run", "--timeout", "55s", "--worlds", &log, "--"], &program[..]].concat()));
+    let again = again.ended(1);
+    again.says("each rank has a model of its own, which can't be handed to a world of 7 ranks");
+    assert!(!again.out.contains("of 7 from version"), "no other world begins: {}", again.out);
+}
+
+#[test]
 fn a_joiner_that_dies_at_once_is_given_up_and_the_others_grow_without_it() {
     let slots = Slots::of(2);
     let program = ["env", "ELASTIC_DIES=2", &example("elastic"), "2", "3"];

@@ -198,6 +198,18 @@ fn job_script(folder: &str, program: &str) -> String {
 }
 
 #[test]
+fn the_guides_job_script_ends_with_the_status_of_its_srun() {
+    let job = Job::new();
+    let script = job_script(job.path("").trim_end_matches('/'), "/nowhere/program");
+    // One that starts the one task here.
+    let command = "PATH=$1:$PATH; srun() { env SLURM_PROCID=0 \"$@\"; }; eval \"$0\"";
+    let folder = Path::new(env!("CARGO_BIN_EXE_rejoin")).parent().expect("a folder").display().to_string();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command, &script, &folder]).env("SLURM_JOB_ID", "1").env("SLURM_NTASKS", "1");
+    job.start_command("script", &mut shell).ended().ended(127).says("/nowhere/program can't be run");
+}
+
+#[test]
 #[ignore = "in make test-long"]
 fn the_guides_job_script_asks_to_be_queued_again_when_its_time_is_up_and_goes_on_from_its_newest_version() {
     let cluster = Cluster::start();

@@ -36,6 +36,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use times::{silence, time};
 
+/// A host that is gone without a word is noticed by the connection's end, also when the job is over and nobody is
+/// waited for by the tracker.
+const SSH: &str = "ssh -o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
+
 /// Training in lock-step that survives a death by starting one rank again.
 #[derive(Parser)]
 #[command(name = "rejoin", version, about)]
@@ -98,7 +102,7 @@ struct RunArguments {
     hosts: Option<Vec<(String, u32)>>,
     /// The command that starts a command on another host (--hosts, --discovery), with its options. It is given the host
     /// and a line for a shell, hands its standard input on, and asks for no password.
-    #[arg(long, conflicts_with = "join", default_value = "ssh -o BatchMode=yes", value_name = "COMMAND")]
+    #[arg(long, conflicts_with = "join", default_value = SSH, value_name = "COMMAND")]
     ssh: String,
     /// Where the tracker listens, an address that other hosts reach [default: the one on the way to other hosts if such
     /// are named by --hosts, or by --discovery at first; else 127.0.0.1].

@@ -119,6 +119,22 @@ fn the_environment_says_the_placement_that_the_calls_say() {
 }
 
 #[test]
+fn a_rank_that_is_frozen_on_another_host_uses_up_a_restart_as_one_that_dies() {
+    let hosts = Hosts::at(&[A, B]);
+    let options = ["--restart", "--restarts", "1", "--lost-after", "1s"];
+    let mut run = Run::of(&hosts, &format!("{A}:1,{B}:1"), &options, &[&example("scenario"), "100000"]);
+    run.is_under_way();
+    let first = run.process(B, 1);
+    signal(first, "STOP");
+    until("it is started again", || run.running.text("out").contains("[1.1] starts at version"));
+    signal(run.process(B, 1), "STOP");
+    let ran = run.running.ended().ended(3);
+    ran.says("rank 1 is killed: it gave no sign of life")
+        .says("rank 1 died (on 127.0.0.3, status 3); attempt 1 starts");
+    ran.says("rank 1 failed (on 127.0.0.3, status 3), and it was started again once already");
+}
+
+#[test]
 fn the_ranks_of_a_host_that_is_gone_go_on_where_slots_are_free_and_the_model_is_the_same() {
     let mut hosts = Hosts::at(&[A, B, C]);
     let run = Run::start(&hosts, &format!("{A}:2,{B}:2,{C}:2"), &["-n", "4", "--restart"]);
@@ -187,6 +203,26 @@ fn ctrl_c_ends_the_ranks_on_all_hosts() {
     run.ended(130);
     for pid in ranks {
         until("it has ended", || !lives(&pid.to_string()));
+    }
+}
+
+#[test]
+fn a_rank_that_hangs_after_the_jobs_end_ends_on_its_host_with_the_command_however_that_ends() {
+    let hosts = Hosts::at(&[A, B]);
+    let script = format!("\"$0\" 3 && echo done; if [ $REJOIN_HOST = {B} ]; then sleep 1000; fi");
+    for name in ["INT", "KILL"] {
+        let program = ["sh", "-c", &script, &example("scenario")];
+        let mut run = Run::of(&hosts, &format!("{A}:1,{B}:1"), &["--lost-after", "1s"], &program);
+        run.running.printed("done", 2);
+        until("only the rank that hangs is left", || with(&[format!("REJOIN_HOST={A}"), run.mark.clone()]).is_empty());
+        let left = run.processes();
+        let launchers: Vec<u32> = left.iter().filter_map(|pid| parent(*pid)).collect();
+        signal(run.running.child.id(), name);
+        run.running.ended();
+        assert!(!left.is_empty(), "it hangs");
+        for pid in left.iter().chain(&launchers) {
+            until("it has ended", || !lives(&pid.to_string()));
+        }
     }
 }
 

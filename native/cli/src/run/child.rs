@@ -137,6 +137,11 @@ impl Child {
         self.process.id()
     }
 
+    /// Where it is found: its number, or its host, where it has another one.
+    pub fn place(&self) -> String {
+        self.host.as_ref().map_or_else(|| self.pid().to_string(), |host| format!("on {host}"))
+    }
+
     /// Sends a signal to the process and all that it has started in its group.
     pub fn signal(&self, signal: Signal) {
         // A group that is gone needs no signal.

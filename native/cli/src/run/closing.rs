@@ -1,9 +1,10 @@
 //! How a run ends: why, who is made to end, and with which status.
 
 use super::ending::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
+use super::hearing::LATE_GRACES;
 use super::launcher::{Due, Run, State};
 use super::output::{self, LAST_LINES};
-use super::LauncherEvent;
+use super::{say, LauncherEvent};
 use crossbeam::channel::Receiver;
 use rejoin_agent::event_log::Fact;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Processes that don't end by themselves when the job is over get SIGTERM after this time.
 const TERM_AFTER: Duration = Duration::from_secs(1);
+/// A process that is there so long after SIGKILL isn't waited for any more: it may wait for a disk for ever.
+const FORSAKE_AFTER: Duration = Duration::from_secs(5);
 
 impl Run<'_> {
     pub(super) fn is_over(&self) -> bool {
@@ -27,12 +30,69 @@ impl Run<'_> {
     }
 
     pub(super) fn signalled(&mut self, signal: i32) {
-        let again = matches!(self.ending, Some(Ending::Signalled(_))) || self.parting.is_some();
+        self.signals += 1;
+        let again = self.signals > 1;
         if self.ending.is_none() && !again && self.options.joining.as_ref().is_some_and(|joining| joining.slots > 0) {
             return self.give_up_slots(signal);
         }
         self.end(Ending::Signalled(signal));
-        self.signal_all(if again { Signal::KILL } else { Signal::TERM });
+        // Whatever the run ends for: who asks a second time doesn't want to wait.
+        match again {
+            true => self.kill_all(),
+            false => self.signal_all(Signal::TERM),
+        }
+    }
+
+    pub(super) fn kill_all(&mut self) {
+        self.signal_all(Signal::KILL);
+        self.after(FORSAKE_AFTER, Due::Forsake);
+    }
+
+    /// Waits no more for what doesn't end after SIGKILL.
+    pub(super) fn forsake(&mut self) {
+        for (rank, state) in &mut self.ranks {
+            if let State::Running(child) = state {
+                say(&format!(
+                    "rank {rank}'s process ({}) doesn't end, {} s after SIGKILL, and is not waited for: see what it \
+                     waits for (a disk, a debugger)",
+                    child.place(),
+                    FORSAKE_AFTER.as_secs()
+                ));
+                *state = State::Done { attempt: child.attempt };
+            }
+        }
+    }
+
+    /// Says which processes go on though the job has ended.
+    pub(super) fn name_late(&mut self) {
+        let late: Vec<String> = self
+            .ranks
+            .iter()
+            .filter_map(|(rank, state)| match state {
+                State::Running(child) => Some(format!("rank {rank}'s process ({})", child.place())),
+                _ => None,
+            })
+            .collect();
+        if self.ending.is_none() && !late.is_empty() {
+            self.say(&format!(
+                "the job has ended, and {} goes on since {} s: it is waited for. If it hangs, end it, or begin with \
+                 --timeout",
+                late.join(", "),
+                (LATE_GRACES * self.options.limits.grace).as_secs_f64()
+            ));
+        }
+    }
+
+    /// After the job's end nobody misses the tracker; but who is to hear how this one ends is gone, and nobody else
+    /// would end a rank that hangs.
+    pub(super) fn judge_orphan(&mut self) {
+        if self.is_orphaned && self.is_ended() {
+            self.end(Ending::JobFailed(
+                "the job has ended, and the connection to the launcher that has started this one is gone; the ranks \
+                 here end"
+                    .into(),
+            ));
+        }
     }
 
     pub(super) fn signal_all(&self, signal: Signal) {
@@ -43,8 +103,8 @@ impl Run<'_> {
         }
     }
 
-    /// The run is over, and this is why; the first reason counts. Ranks that still run are notified, then
-    /// asked, then made to end.
+    /// The run is over, and this is why, which is said; the first reason counts. Ranks that still run are notified,
+    /// then asked, then made to end.
     pub(super) fn end(&mut self, ending: Ending) {
         if self.ending.is_some() {
             return;
@@ -55,6 +115,9 @@ impl Run<'_> {
         };
         if !matches!(ending, Ending::JobFailed(_)) {
             self.tracker.notify(TrackerInput::Cancel { error: Error::new(code, ending.reason()) });
+        }
+        if ending.status() != 0 {
+            self.say(&ending.reason());
         }
         self.ending = Some(ending);
         self.after(TERM_AFTER.min(self.options.limits.grace), Due::Terminate);
@@ -90,11 +153,11 @@ impl Run<'_> {
     }
 
     pub(super) fn conclude(mut self) -> u8 {
-        let ending = self.ending.take().unwrap_or(self.parting.map_or(Ending::Well, Ending::Signalled));
+        // That of any other ending is said where it begins.
+        let parting = |run: &Self| run.parting.map(Ending::Signalled).inspect(|parting| run.say(&parting.reason()));
+        let late = self.failed_late.take().map(Ending::RankFailed);
+        let ending = self.ending.take().or(late).or_else(|| parting(&self)).unwrap_or(Ending::Well);
         let mut status = ending.status();
-        if status != 0 {
-            self.say(&ending.reason());
-        }
         let mut reason = ending.reason();
         for rule in self.options.rules.iter().filter(|rule| !self.fired.contains(&rule.fault.id)) {
             reason = format!("rule `{}` never fired", rule.text);

@@ -8,7 +8,7 @@ Exit status:
     0  every rank ended with status 0, and every kill rule fired
     1  the run was not begun: an option names what can't be used
     2  the command line was not understood
-    3  a rank failed and was not started again (no --restart, or --restarts used up)
+    3  a rank failed and was not started again (no --restart, --restarts used up, or the job had ended)
     4  the job ended with an error (the tracker's or the ranks': a mismatch, missing ranks, …)
     5  all went well, but a kill rule never fired
     6  the event log, or what the ranks print, could not be written to its end

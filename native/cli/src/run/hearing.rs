@@ -12,6 +12,10 @@ use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
 use rustix::process::Signal;
 use std::cmp::Ordering;
+use std::time::Duration;
+
+/// Processes that go on when the job has ended are named after so many times the grace.
+pub(super) const LATE_GRACES: u32 = 6;
 
 impl Run<'_> {
     pub(super) fn happen(&mut self, launcher_event: LauncherEvent) {
@@ -20,6 +24,10 @@ impl Run<'_> {
             LauncherEvent::Signal(signal) => self.signalled(signal),
             LauncherEvent::Listed(listing) => self.listed(listing),
             LauncherEvent::Numbered(numbers) => self.numbered(numbers),
+            LauncherEvent::StarterGone => {
+                let millis = self.options.order().map_or(0, |order| order.lost_after_millis);
+                self.after(Duration::from_millis(millis), Due::Orphaned);
+            }
             LauncherEvent::TrackerGone { limit, reason } => {
                 let limit = limit.as_secs_f64();
                 self.end(Ending::JobFailed(format!("the tracker has been out of reach for {limit} s: {reason}")));
@@ -45,8 +53,14 @@ impl Run<'_> {
                 }
             }
             LauncherEvent::Notice(TrackerNotice::Kill { task, attempt, reason, .. }) => {
-                if let Some(child) = self.running(task.0).filter(|child| child.attempt == attempt.task) {
-                    child.signal(Signal::KILL);
+                let (rank, attempt) = (task.0, attempt.task);
+                if let Some(child) = self.running(rank).filter(|child| child.attempt == attempt) {
+                    match child.host {
+                        None => child.signal(Signal::KILL),
+                        // The launcher there was told, too, and says how the rank ends, which counts as a death. Only
+                        // if it doesn't the connection is ended, of whose end nothing follows for the rank.
+                        Some(_) => self.after(self.options.limits.lost_after, Due::Evict { rank, attempt }),
+                    }
                     self.say(&format!("rank {task} is killed: {reason}"));
                 }
             }
@@ -79,20 +93,27 @@ impl Run<'_> {
     /// What an event means for the launcher.
     pub(super) fn take_note(&mut self, event: &Event) {
         match event {
-            Event::RankJoined { rank, .. } => {
+            Event::RankJoined { rank, executor, .. } => {
                 self.joined.insert(*rank);
+                self.members.insert(executor.clone());
                 // The world begins with those that it was started with; there may be slots for more.
                 if self.joined.len() == self.options.world as usize {
                     self.fill();
                 }
             }
-            Event::JobEnded { .. } => self.ended = true,
+            Event::JobEnded { .. } => {
+                // Who has started this launcher says it.
+                if !self.ended && self.options.order().is_none() {
+                    self.after(LATE_GRACES * self.options.limits.grace, Due::NameLate);
+                }
+                self.ended = true;
+            }
             Event::TaskReleased { index, attempt, .. } => self.released(index.0, attempt.task),
             Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
             Event::DurableWritten { version, .. } if Some(*version) == self.options.until => {
                 self.end(Ending::Reached);
                 // Nobody is to see what this world would make of the next version.
-                self.signal_all(Signal::KILL);
+                self.kill_all();
             }
             _ => {}
         }

@@ -126,7 +126,11 @@ impl JoinedTracker {
         }
         let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
         let (shared, ranks) = (heard.clone(), joining.ranks.iter().map(|rank| Rank(*rank)).collect());
-        let limit = joining.order.clone().map(|order| Limit { order, is_alone: has_no_starter() }).unwrap_or_default();
+        let gone = tell.clone();
+        // The run may be over.
+        let told = move || drop(gone.send(LauncherEvent::StarterGone));
+        let limit = |order| Limit { order, is_alone: has_no_starter(told) };
+        let limit = joining.order.clone().map(limit).unwrap_or_default();
         let host = joining.host.clone();
         let link =
             LauncherLink::start(joining.source.clone(), host, ranks, joining.slots, joining.restarts, move |notice| {

@@ -62,8 +62,12 @@ pub(super) enum Due {
     /// A host is used again.
     Readmit,
     TrackerBack,
+    /// For so long the job has ended, or the connection to the launcher that has started this one.
+    NameLate,
+    Orphaned,
     Terminate,
     Kill,
+    Forsake,
     TimedOut,
 }
 
@@ -95,8 +99,16 @@ pub(super) struct Run<'a> {
     pub(super) starved: Option<Instant>,
     /// These ranks have joined: the program takes part in the job, and has to see it to its end.
     pub(super) joined: BTreeSet<Rank>,
+    /// The processes that have joined, by the names that the tracker knows them by.
+    pub(super) members: BTreeSet<String>,
     /// The end was reached by all.
     pub(super) ended: bool,
+    /// A rank that has failed after that, in words.
+    pub(super) failed_late: Option<String>,
+    /// Another launcher has started this one, and is gone.
+    pub(super) is_orphaned: bool,
+    /// How many signals have come.
+    pub(super) signals: u32,
     /// A rule has ended the tracker.
     pub(super) tracker_died: bool,
     pub(super) ending: Option<Ending>,
@@ -182,7 +194,11 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         fired: BTreeSet::new(),
         starved: None,
         joined: BTreeSet::new(),
+        members: BTreeSet::new(),
         ended: false,
+        failed_late: None,
+        is_orphaned: false,
+        signals: 0,
         tracker_died: false,
         ending: None,
     };
@@ -239,6 +255,7 @@ impl Run<'_> {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             self.fire_timers();
+            self.judge_orphan();
         }
         self.tracker.close();
         if let Some(injections) = self.injections.take() {

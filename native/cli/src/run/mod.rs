@@ -117,7 +117,8 @@ pub struct TimeLimits {
     /// End the whole run after so long.
     #[arg(long, value_parser = time, value_name = "TIME")]
     pub timeout: Option<Duration>,
-    /// How long processes are given to end when the run ends early.
+    /// How long processes are given to end when the run ends early. Those that go on six times as long after the
+    /// job's end are named, and waited for.
     #[arg(long, value_parser = time, default_value = "5s", value_name = "TIME")]
     pub grace: Duration,
     /// Silence after which a process is declared lost.
@@ -206,6 +207,8 @@ pub enum LauncherEvent {
         /** Which, of those that this launcher had. */
         ranks: Vec<u32>,
     },
+    /// The connection to the launcher that has started this one is gone.
+    StarterGone,
     /// The program that lists slots has answered, or failed.
     Listed(Result<slots::Listing, String>),
     /// The launcher got this signal.

@@ -57,14 +57,16 @@ impl Order {
     }
 }
 
-/// Turns true when standard input is at its end: the connection to the launcher that has started this one is gone.
-pub fn has_no_starter() -> Arc<AtomicBool> {
+/// Turns true when standard input is at its end: the connection to the launcher that has started
+/// this one is gone. It is told then, too.
+pub fn has_no_starter(tell: impl FnOnce() + Send + 'static) -> Arc<AtomicBool> {
     let is_alone = Arc::new(AtomicBool::new(false));
     let noted = is_alone.clone();
     std::thread::spawn(move || {
         // Nothing more is said on it.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         noted.store(true, Ordering::Release);
+        tell();
     });
     is_alone
 }

@@ -20,6 +20,10 @@ const SPAWN_AGAIN: Duration = Duration::from_millis(50);
 /// After this time without one start the run is given up.
 const SPAWN_LIMIT: Duration = Duration::from_secs(10);
 
+/// With this status a launcher on another host has ended whose rank has failed after the job's end: that of
+/// `JobFailed`.
+const LATE_THERE: i32 = 4;
+
 /// Whether this process, its container or the machine has no descriptors, processes or memory left:
 /// for a moment, maybe, as those that a rank has left behind are still being taken down.
 fn has_run_out(cause: &io::Error) -> bool {
@@ -179,10 +183,13 @@ impl Run<'_> {
         if status.success() {
             return self.judge_early_ends();
         }
+        if self.is_late_failure(rank, death) {
+            return self.fail_late(rank, how);
+        }
         if let (Some(code @ (126 | 127)), Some(host)) = (status.code(), host) {
             let reason = format!(
                 "rank {rank}: {how}: `rejoin` or the program can't be run there; both have to be at the same paths on \
-                 all hosts, and what the host has said stands before this line ({host})"
+                 all hosts, and what the host has said stands beside this line ({host})"
             );
             return self.end(Ending::NotRun { found: code == 126, reason });
         }
@@ -234,6 +241,35 @@ impl Run<'_> {
                 self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));
             }
         }
+    }
+
+    /// Whether a process has failed, by itself, when the job was over: it would do the same if it were started again. A
+    /// signal isn't the program's doing.
+    fn is_late_failure(&self, rank: u32, death: &Death) -> bool {
+        let has_failed = match (&death.host, death.status.code()) {
+            (None, code) => code.is_some(),
+            // The launcher there knows which of the two it was.
+            (Some(_), code) => code == Some(LATE_THERE),
+        };
+        // One that comes to an elastic job that is over has had no part in it.
+        let took_part = || {
+            let attempt = self.first_attempt(rank) + self.restarts.of(rank);
+            !self.is_elastic || self.members.contains(&launched::executor(rank, attempt))
+        };
+        has_failed && self.is_ended() && took_part()
+    }
+
+    /// The others may still save what the job has made: they are waited for.
+    fn fail_late(&mut self, rank: u32, how: &str) {
+        let reason = format!(
+            "rank {rank} failed ({how}) after the job's end, and is not started again: there is nothing left to go on \
+             from. What has to be done while a failure can be made good belongs before the end (finish)"
+        );
+        if self.options.order().is_some() {
+            return self.end(Ending::JobFailed(reason));
+        }
+        self.say(&reason);
+        self.failed_late.get_or_insert(reason);
     }
 
     /// A rank that ends well before the job has left the others without it, and would do so again.

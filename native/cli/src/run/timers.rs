@@ -37,7 +37,10 @@ impl Run<'_> {
                     self.signal_all(Signal::TERM);
                     self.signal_all(Signal::CONT);
                 }
-                Due::Kill => self.signal_all(Signal::KILL),
+                Due::Kill => self.kill_all(),
+                Due::Forsake => self.forsake(),
+                Due::NameLate => self.name_late(),
+                Due::Orphaned => self.is_orphaned = true,
                 Due::TimedOut => {
                     let limit = self.options.limits.timeout.unwrap_or_default().as_secs_f64();
                     let running: Vec<String> = self

@@ -1,6 +1,6 @@
 //! How a run ends, and with which status.
 
-use crate::harness::{example, finish, rejoin, run, signal, Background};
+use crate::harness::{example, finish, rejoin, run, signal, until, Background};
 use std::io::{BufRead, BufReader};
 
 #[test]
@@ -97,6 +97,30 @@ fn ranks_that_disagree_end_with_the_jobs_error_and_status_4() {
     let steps = example("steps");
     let script = format!("exec {steps} $((5 + REJOIN_RANK))");
     run(&["-n", "2", "--restart", "--", "sh", "-c", &script]).ended(4).says("MISMATCH");
+}
+
+#[test]
+fn a_rank_that_fails_after_the_jobs_end_is_not_started_again_and_ends_the_run_when_the_others_are_done() {
+    let script = "\"$0\"; if [ $REJOIN_RANK = 0 ]; then exit 1; fi; sleep 2; echo saved";
+    let ran = run(&["-n", "2", "--restart", "--", "sh", "-c", script, &example("steps")]).ended(3);
+    ran.says("rank 0 failed (status 1) after the job's end").says("belongs before the end (finish)");
+    assert!(ran.lines("[1] ").any(|line| line == "saved"), "the other one is waited for: {}", ran.out);
+    assert!(!ran.out.contains("[0.1]"), "{}", ran.out);
+}
+
+#[test]
+fn ranks_that_go_on_after_the_jobs_end_are_named_once_with_what_to_do() {
+    let script = "\"$0\"; if [ $REJOIN_RANK = 1 ]; then echo pid $$; sleep 1000; fi";
+    let options = ["-n", "2", "--grace", "100ms", "--", "sh", "-c", script, &example("steps")];
+    let mut run = Background::start(&options);
+    let pid = run.printed("pid ", 1).remove(0);
+    let text = format!("the job has ended, and rank 1's process ({pid}) goes on since 0.6 s");
+    until("the rank is named", || run.err().contains(&text));
+    run.signal("TERM");
+    assert_eq!(run.status().code(), Some(143));
+    let said = run.err();
+    assert_eq!(said.matches("goes on since").count(), 1, "{said}");
+    assert!(said.contains("end it, or begin with --timeout"), "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use rejoin_agent::logs::LogLimits;
 use rejoin_agent::AgentConfig;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank, Task};
+use rejoin_protocol::message::Timing;
 use rejoin_transport::{JobId, PortRange, Secret};
 use std::fs::File;
 use std::io::Read;
@@ -85,8 +86,9 @@ pub const LOG: &str = "REJOIN_LOG";
 /// Name of the anonymous file that holds the secret, as it is seen in `/proc/PID/fd`.
 pub const SECRET_NAME: &str = "rejoin-secret";
 
-/// How long the tracker may be out of reach at the start, in milliseconds.
-const TRACKER_MILLIS: u64 = 10_000;
+/// How long the tracker may be out of reach at the start, in milliseconds: as long as it may be for those that are
+/// there already. One that gave up before them would use up its restarts, though nothing is wrong with it.
+const TRACKER_MILLIS: u64 = Timing::LEASE_MILLIS;
 
 /// This process as a rank of a job.
 #[derive(Clone, Debug)]
@@ -280,8 +282,10 @@ fn secret(descriptor: u32) -> Result<Secret, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::fd::FromRawFd;
 
-    fn launched(changed: &str, value: Option<&str>) -> Error {
+    fn launched(changed: &str, value: Option<&str>) -> Result<Launched, Error> {
         let found = |name: &str| {
             if name == changed {
                 return value.map(String::from);
@@ -297,29 +301,47 @@ mod tests {
             };
             Some(usual.to_string())
         };
-        Launched::from(found).expect_err("standard input is no secret")
+        Launched::from(found)
+    }
+
+    fn refused(changed: &str, value: Option<&str>) -> Error {
+        launched(changed, value).expect_err("standard input is no secret")
     }
 
     #[test]
     fn a_process_that_nobody_launched_is_told_how_to_be() {
-        let error = launched(RANK, None);
+        let error = refused(RANK, None);
         assert_eq!(error.code, Code::BadState);
         assert!(error.message.contains("rejoin run"), "{error}");
     }
 
     #[test]
     fn a_variable_that_cannot_be_read_is_named_with_what_was_expected() {
-        let error = launched(TRACKER, Some("here"));
+        let error = refused(TRACKER, Some("here"));
         assert_eq!(error.message, "REJOIN_TRACKER is \"here\"; expected an address with a port, as 127.0.0.1:4711");
-        assert_eq!(launched(JOB, Some("12")).code, Code::BadArgument);
-        assert!(launched(RANK, Some("3")).message.contains("0 to 2 are expected"));
+        assert_eq!(refused(JOB, Some("12")).code, Code::BadArgument);
+        assert!(refused(RANK, Some("3")).message.contains("0 to 2 are expected"));
+    }
+
+    #[test]
+    fn a_process_that_is_started_while_the_tracker_is_away_waits_for_it_as_long_as_those_that_were_there_before() {
+        // SAFETY: the name is a constant with an end.
+        #[allow(unsafe_code)]
+        let descriptor = unsafe { libc::memfd_create(c"rejoin-secret".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(descriptor >= 0, "an anonymous file can be made");
+        // SAFETY: the descriptor was made just now, and nobody else has it.
+        #[allow(unsafe_code)]
+        let mut secret = unsafe { File::from_raw_fd(descriptor) };
+        secret.write_all(&[7; 32]).expect("room for a secret");
+        let launched = launched(SECRET_DESCRIPTOR, Some(&descriptor.to_string())).expect("it is a rank");
+        assert_eq!(launched.agent.tracker_millis, Timing::LEASE_MILLIS);
     }
 
     #[test]
     fn a_descriptor_that_is_something_else_is_not_read() {
-        let error = launched("", None);
+        let error = refused("", None);
         assert_eq!(error.code, Code::Io);
         assert!(error.message.contains("rejoin-secret"), "{error}");
-        assert!(launched(SECRET_DESCRIPTOR, Some("99999")).message.contains("it is closed"));
+        assert!(refused(SECRET_DESCRIPTOR, Some("99999")).message.contains("it is closed"));
     }
 }

@@ -3,9 +3,10 @@
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::fs::{DirBuilder, File};
-use std::io::{ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use std::io::{Read, Result, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A flat folder of files that all processes of a job see. Calls come from several threads. A file
 /// is there whole or not at all; of two processes that write the same name at once one wins, and
@@ -29,6 +30,12 @@ pub trait Folder: Send + Sync + Debug + Display {
 
     /// Removes a file. It may be gone already.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Removes what [`Folder::write`] has left of files whose names begin so, where it was cut short (its process was
+    /// killed) longer ago than this. By itself: nothing, for folders in which nothing is left.
+    fn remove_unfinished(&self, _of: &str, _ago: Duration) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A folder of this machine's file system, which may be shared with others.
@@ -46,12 +53,11 @@ impl LocalFolder {
     }
 }
 
-/// A new file that only this user can read or write, in the place of one that a process of this number has left.
+/// What stands in the names of files that aren't written to their ends, before what tells writers apart.
+const UNFINISHED: &str = "unfinished-";
+
+/// A new file that only this user can read or write.
 fn private(path: &Path) -> Result<File> {
-    match std::fs::remove_file(path) {
-        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
-        _ => {}
-    }
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
@@ -84,7 +90,7 @@ impl Folder for LocalFolder {
     fn write(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
         let path = self.0.join(name);
         // Other processes may write the same, and in containers they have the same number.
-        let unfinished = path.with_extension(format!("unfinished-{:016x}", rejoin_transport::random_u64()));
+        let unfinished = path.with_extension(format!("{UNFINISHED}{:016x}", rejoin_transport::random_u64()));
         let written = (|| {
             let mut file = private(&unfinished)?;
             parts.iter().try_for_each(|part| file.write_all(part))?;
@@ -101,6 +107,22 @@ impl Folder for LocalFolder {
 
     fn remove(&self, name: &str) -> Result<()> {
         std::fs::remove_file(self.0.join(name))
+    }
+
+    fn remove_unfinished(&self, of: &str, ago: Duration) -> Result<()> {
+        let is_unfinished = |name: &String| {
+            let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+            name.starts_with(of) && ending.is_some_and(|ending| ending.starts_with(UNFINISHED))
+        };
+        for name in self.names()?.into_iter().filter(is_unfinished) {
+            let path = self.0.join(name);
+            // It may be gone already, and one of the future is being written.
+            let written = std::fs::symlink_metadata(&path).and_then(|about| about.modified());
+            if written.is_ok_and(|written| written.elapsed().is_ok_and(|since| since > ago)) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How many whole versions stay in the folder.
 const KEPT: usize = 2;
 
+/// A file that has not grown for so long, and isn't finished, is one whose writer was killed.
+const CUT_SHORT: Duration = Duration::from_secs(3600);
+
 /// How long a rank waits for a write that is under way: a file system that hangs must not hang the training.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -140,9 +143,12 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
     }
 }
 
-/// Removes what is older than the newest whole versions; the oldest of these, where there are so many. Another process
-/// may do the same at the same time.
+/// Removes what writes that were cut short have left, and what is older than the newest whole
+/// versions; the oldest of these, where there are so many. Another process may do the same at the
+/// same time.
 fn tidy(durable: &Durable, job: JobId, world: u32) -> Option<(Lineage, Version)> {
+    // Nothing depends on it, and the next version tries again.
+    let _ = durable.folder.remove_unfinished(&job.to_string(), CUT_SHORT);
     let found = file::list(&*durable.folder, job).ok()?;
     let there: BTreeSet<_> = found.iter().map(|found| found.checkpoint.name()).collect();
     let is_there = |checkpoint: &Checkpoint| Ok::<bool, Infallible>(there.contains(&checkpoint.name()));
@@ -157,4 +163,26 @@ fn tidy(durable: &Durable, job: JobId, world: u32) -> Option<(Lineage, Version)>
         }
     }
     Some(oldest_kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn what_a_write_of_this_job_has_left_that_was_cut_short_long_ago_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (job, other) = (JobId([7; 16]), JobId([8; 16]));
+        let names = [(job, "a", 7200), (job, "b", 60), (other, "a", 7200)];
+        let names = names.map(|(job, random, age)| (format!("{job}-000000-0000000003.unfinished-{random}"), age));
+        let names = [&names[..], &[(format!("{job}-notes"), 7200)]].concat();
+        for (name, age) in &names {
+            let file = std::fs::File::create(folder.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(*age)).unwrap();
+        }
+        tidy(&Durable::at(folder.path(), 1), job, 2);
+        let left: Vec<bool> = names.iter().map(|(name, _)| folder.path().join(name).exists()).collect();
+        assert_eq!(left, [false, true, true, true]);
+    }
 }

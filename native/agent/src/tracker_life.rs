@@ -5,8 +5,9 @@ use crate::{TrackerServer, TrackerServerConfig};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_transport::{JobId, PortRange, Secret};
 use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -65,30 +66,60 @@ pub struct TrackerLife {
     former: Option<SocketAddr>,
     /// Until the file says of this life: of two that begin at the same time the second one reads what the first one has
     /// written, and is the life after it.
-    begins: Option<File>,
+    begins: Option<Beginning>,
 }
 
-/// Keeps other trackers from beginning on join files of this folder. `None` where the file system has no such locks.
-fn begin_alone(path: &Path) -> Result<Option<File>, Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // What is wrong with the folder is said when the file is read or written.
-    let Ok(file) = File::open(folder) else { return Ok(None) };
-    let until = Instant::now() + BEGINS_WITHIN;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            Err(TryLockError::WouldBlock) => {
-                let text = format!(
-                    "another tracker is about to write a join file to {} since {} s; see that it goes on or end it",
-                    folder.display(),
-                    BEGINS_WITHIN.as_secs()
-                );
-                return Err(Error::new(Code::Io, text));
+/// A locked file beside the join file, gone with this.
+struct Beginning {
+    lock: PathBuf,
+    _held: File,
+}
+
+impl Beginning {
+    /// Keeps other trackers from beginning on this join file; those of other jobs have others, maybe in the same
+    /// folder. `None` where the file system has no such locks.
+    fn alone(path: &Path) -> Result<Option<Beginning>, Error> {
+        let mut lock = path.as_os_str().to_owned();
+        lock.push(".lock");
+        let lock = PathBuf::from(lock);
+        let until = Instant::now() + BEGINS_WITHIN;
+        loop {
+            // What is wrong with the folder is said when the join file is read or written.
+            let options = File::options().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+            let Ok(file) = options else { return Ok(None) };
+            match file.try_lock() {
+                // Whoever had it has removed it, and the next one may have made another one since.
+                Ok(()) if !is_at(&file, &lock) => {}
+                Ok(()) => return Ok(Some(Beginning { lock, _held: file })),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let text = format!(
+                        "another tracker is about to write the join file {} since {} s; see that it goes on or end it",
+                        path.display(),
+                        BEGINS_WITHIN.as_secs()
+                    );
+                    return Err(Error::new(Code::Io, text));
+                }
+                Err(TryLockError::Error(_)) => return Ok(None),
             }
-            Err(TryLockError::Error(_)) => return Ok(None),
         }
     }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        // Still locked: nobody else takes it for one that is there to stay.
+        let _ = std::fs::remove_file(&self.lock);
+    }
+}
+
+/// Whether this open file is the one of that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let which = |about: Metadata| (about.dev(), about.ino());
+    let (open, there) = (file.metadata().map(which), std::fs::symlink_metadata(path).map(which));
+    open.is_ok_and(|open| there.is_ok_and(|there| open == there))
 }
 
 impl TrackerLife {
@@ -98,7 +129,7 @@ impl TrackerLife {
     /// `BadArgument` when the file is of another job, other users can read it, or it is none, and likewise for the file
     /// of the secret; `Io` when one can't be read.
     pub fn begin(path: &Path, terms: JobTerms) -> Result<TrackerLife, Error> {
-        let begins = begin_alone(path)?;
+        let begins = Beginning::alone(path)?;
         let found = JoinFile::read(path)?;
         if let Some(found) = &found {
             let there = terms_of(found);
@@ -237,6 +268,22 @@ mod tests {
         let server = first.serve(config(PortRange::EPHEMERAL)).expect("it listens");
         assert_eq!(second.join().expect("it has not panicked").expect("the same job"), 2);
         server.abandon();
+    }
+
+    #[test]
+    fn trackers_of_other_jobs_begin_in_the_same_folder_while_one_reads_its_checkpoints_and_no_lock_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let mut first = TrackerLife::begin(&path("one"), terms(2)).expect("a new job");
+        let mut other = TrackerLife::begin(&path("other"), terms(2)).expect("another new job");
+        for life in [&mut other, &mut first] {
+            life.serve(config(PortRange::EPHEMERAL)).expect("it listens").abandon();
+        }
+        drop(TrackerLife::begin(&path("third"), terms(2)).expect("one that is never served"));
+        let names = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["one", "other"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::listen::{own_address, Listen};
 use crate::run::durable::{Store, Wanted};
 use crate::run::ending::{Ending, OUTPUT_FAILED};
 use crate::run::output;
-use crate::run::ready::ending_signals;
+use crate::run::signals::{self, Caught};
 use crate::run::tracker::{rules, LEASE};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -17,8 +17,6 @@ use rejoin_agent::transport::{JobId, PortRange};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often it looks whether another life has taken over.
@@ -65,7 +63,7 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     let io = |what: &'static str| {
         move |cause: std::io::Error| Error::new(Code::Io, format!("the tracker can't {what}: {cause}"))
     };
-    let signal = watch_signals().map_err(io("watch for signals"))?;
+    let signals = signals::watch(|_| true).map_err(io("watch for signals"))?;
     let (life, mut store, server, mut recorder) = begin(service)?;
     let join = &life.join;
     // As what is said: where it can't be written, the job goes on.
@@ -79,7 +77,7 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
         service.join.display()
     );
     recorder.begins(join.world, vec![join.name.clone()], Vec::new());
-    let ending = watch(&life, store.as_mut(), &server, &signal, &mut recorder);
+    let ending = watch(&life, store.as_mut(), &server, &signals, &mut recorder);
     if let Ending::TakenOver(reason) = &ending {
         // Not a word to the agents: they go to the one that has taken over.
         server.abandon();
@@ -88,7 +86,8 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     }
     // Who is on his way here hears how the job has ended.
     let until = Instant::now() + LEASE;
-    while server.links() > 0 && Instant::now() < until && !is_second(&signal) {
+    let heard = u32::from(matches!(ending, Ending::Signalled(_)));
+    while server.links() > 0 && Instant::now() < until && signals.count() <= heard {
         take_events(&server, &mut recorder, LOOK);
     }
     server.close();
@@ -179,7 +178,7 @@ fn watch(
     life: &TrackerLife,
     mut store: Option<&mut Store>,
     server: &TrackerServer,
-    signal: &AtomicI32,
+    signals: &Caught,
     recorder: &mut Recorder,
 ) -> Ending {
     loop {
@@ -189,9 +188,8 @@ fn watch(
             Ok(None) => {}
             Err(error) => return Ending::JobFailed(error.to_string()),
         }
-        let caught = signal.load(Ordering::Acquire);
-        if caught != 0 {
-            let ending = Ending::Signalled(caught.abs());
+        if let Some(signal) = signals.first() {
+            let ending = Ending::Signalled(signal);
             server.notify(TrackerInput::Cancel { error: Error::new(Code::Cancelled, ending.reason()) });
             return ending;
         }
@@ -230,22 +228,4 @@ fn note(notice: TrackerNotice, recorder: &mut Recorder) {
         _ => {}
     }
     recorder.event(event);
-}
-
-/// The last signal that came; a second one waits for nothing.
-fn watch_signals() -> std::io::Result<Arc<AtomicI32>> {
-    let caught = Arc::new(AtomicI32::new(0));
-    let mut signals = ending_signals()?;
-    let noted = caught.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            let is_second = noted.load(Ordering::Acquire) != 0;
-            noted.store(if is_second { -signal } else { signal }, Ordering::Release);
-        }
-    })?;
-    Ok(caught)
-}
-
-fn is_second(signal: &AtomicI32) -> bool {
-    signal.load(Ordering::Acquire) < 0
 }

@@ -30,8 +30,7 @@ impl Run<'_> {
     }
 
     pub(super) fn signalled(&mut self, signal: i32) {
-        self.signals += 1;
-        let again = self.signals > 1;
+        let again = self.signals.count() > 1;
         if self.ending.is_none() && !again && self.options.joining.as_ref().is_some_and(|joining| joining.slots > 0) {
             return self.give_up_slots(signal);
         }

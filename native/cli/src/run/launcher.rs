@@ -5,8 +5,9 @@ use super::durable::{made, unusable, Store};
 use super::ending::{Ending, NotBegun};
 use super::growth::Growth;
 use super::injections::InjectionReports;
-use super::ready::{watch_signals, Ready};
+use super::ready::Ready;
 use super::restarts::Restarts;
+use super::signals::{self, Caught};
 use super::tracker::JobTracker;
 use super::wait::Wait;
 use super::{say, LauncherEvent, Options};
@@ -20,6 +21,7 @@ use rejoin_agent::TrackerNotice;
 use rejoin_communicator::launched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -107,8 +109,7 @@ pub(super) struct Run<'a> {
     pub(super) failed_late: Option<String>,
     /// Another launcher has started this one, and is gone.
     pub(super) is_orphaned: bool,
-    /// How many signals have come.
-    pub(super) signals: u32,
+    pub(super) signals: Arc<Caught>,
     /// A rule has ended the tracker.
     pub(super) tracker_died: bool,
     pub(super) ending: Option<Ending>,
@@ -125,8 +126,10 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let began = Instant::now();
     rejoin_agent::logging::level(&options.log)?;
     let (sender, receiver) = unbounded();
-    let signal = watch_signals(sender.clone()).map_err(io("watch for signals"))?;
-    let wait = Wait::new(options, began, signal);
+    let tell = sender.clone();
+    let signals = signals::watch(move |signal| tell.send(LauncherEvent::Signal(signal)).is_ok());
+    let signals = signals.map_err(io("watch for signals"))?;
+    let wait = Wait::new(options, began, signals.clone());
     let events = options.events.as_deref();
     let mut recorder = Recorder::new(events).map_err(unusable("--events", events))?;
     made("--durable", options.durable.as_ref().map(|wanted| wanted.folder.as_path()))?;
@@ -198,7 +201,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ended: false,
         failed_late: None,
         is_orphaned: false,
-        signals: 0,
+        signals,
         tracker_died: false,
         ending: None,
     };

@@ -17,6 +17,7 @@ pub mod output;
 mod processes;
 pub mod ready;
 mod restarts;
+pub mod signals;
 mod slot_changes;
 mod slots;
 mod ssh;

@@ -1,4 +1,4 @@
-//! What a run has before its first process starts: a job of its own, or one that it joins, and the signals it is sent.
+//! What a run has before its first process starts: a job of its own, or one that it joins.
 
 use super::durable::{is_here, unusable, Store};
 use super::ending::NotBegun;
@@ -13,13 +13,8 @@ use rejoin_agent::join_file::{DurablePlace, JobSecret, JoinFile, JoinSource};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_communicator::launched;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::Arc;
 
 /// What a run needs of its job, its own or one that it joins.
 pub struct Ready {
@@ -126,36 +121,4 @@ impl Ready {
 /// The name of this machine.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// Signals that ask a program to end; of SIGHUP it doesn't hear where it was started with that ignored, as by `nohup`.
-/// (SIGINT is ignored in whatever a script starts in the background, and is for it nevertheless if it comes.)
-///
-/// # Errors
-/// When they can't be watched for.
-pub fn ending_signals() -> io::Result<Signals> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    let hears_hangup = ignored >> (SIGHUP - 1) & 1 == 0;
-    Signals::new([SIGINT, SIGTERM].into_iter().chain(hears_hangup.then_some(SIGHUP)))
-}
-
-/// Has the launcher hear of signals; what is returned is the first one, or 0.
-///
-/// # Errors
-/// When they can't be watched for.
-pub fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<Arc<AtomicI32>> {
-    let mut signals = ending_signals()?;
-    let first = Arc::new(AtomicI32::new(0));
-    let noted = first.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            let _ = noted.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
-            if sender.send(LauncherEvent::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(first)
 }

@@ -1,9 +1,9 @@
 //! How long the launcher waits for what a run begins with: the first slots, or the tracker of a job that is joined.
 
 use super::ending::{Ending, NotBegun};
+use super::signals::Caught;
 use super::Options;
 use rejoin_agent::protocol::error::{Code, Error};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,18 +17,18 @@ pub struct Wait {
     timeout: Option<Duration>,
     /// When the whole run is over.
     pub over: Option<Instant>,
-    signal: Arc<AtomicI32>,
+    signals: Arc<Caught>,
 }
 
 impl Wait {
     /// Of a run that began then, and hears of signals by this.
-    pub fn new(options: &Options, began: Instant, signal: Arc<AtomicI32>) -> Wait {
+    pub fn new(options: &Options, began: Instant, signals: Arc<Caught>) -> Wait {
         Wait {
             members: options.limits.members,
             members_until: began + options.limits.members,
             timeout: options.limits.timeout,
             over: options.limits.timeout.map(|limit| began + limit),
-            signal,
+            signals,
         }
     }
 
@@ -37,8 +37,7 @@ impl Wait {
     /// # Errors
     /// This code when missing members' time is up; otherwise the run is over.
     pub fn goes_on(&self, code: Code, what: impl Fn() -> String) -> Result<(), NotBegun> {
-        let signal = self.signal.load(Ordering::Acquire);
-        if signal != 0 {
+        if let Some(signal) = self.signals.first() {
             return Err(NotBegun::Over(Ending::Signalled(signal)));
         }
         let now = Instant::now();

@@ -1,6 +1,6 @@
 //! A job whose tracker dies, or has a second one beside it.
 
-use crate::harness::{finish, rejoin, signal, until};
+use crate::harness::{example, finish, rejoin, signal, until};
 use crate::jobs::{digest, undisturbed, Job, WORLD};
 use crate::missing;
 use rejoin_agent::join_file::JoinFile;
@@ -199,4 +199,21 @@ fn a_tracker_whose_words_nobody_can_take_serves_its_job_to_the_end() {
     let (a, b) = (a.ended().ended(0), b.ended().ended(0));
     assert_eq!(digest(&[&a, &b]), undisturbed());
     tracker.ended().ended(0);
+}
+
+#[test]
+fn a_signal_ends_a_tracker_whose_job_is_over_and_that_waits_for_one_who_is_still_linked() {
+    let job = Job::new();
+    let join = job.path("join");
+    let tracker = ["tracker", "--job", "training", "-n", "1", "--join", &join, "--listen", "127.0.0.1"];
+    let mut tracker = job.start("tracker", &tracker);
+    let script = "\"$0\" 3; exec sleep 1000";
+    let options = ["run", "--join", &join, "--rank", "0", "--timeout", "30s", "--", "sh", "-c", script];
+    let mut host = job.start("host", &[&options[..], &[&example("scenario")]].concat());
+    host.printed("digest ", 1);
+    signal(tracker.child.id(), "TERM");
+    tracker.ended().ended(0).says("every rank ended well");
+    assert_eq!(host.child.try_wait().expect("a child"), None, "it was not waited for");
+    signal(host.child.id(), "TERM");
+    host.ended().ended(143);
 }

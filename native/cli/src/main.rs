@@ -117,8 +117,8 @@ struct RunArguments {
     /// Start a rank that died again.
     #[arg(long)]
     restart: bool,
-    /// How often each rank may be started again.
-    #[arg(long, default_value_t = 10, value_name = "TIMES")]
+    /// With --restart: how often each rank may be started again.
+    #[arg(long, requires = "restart", default_value_t = 10, value_name = "TIMES")]
     restarts: u32,
     #[command(flatten)]
     elastic: ElasticArguments,
@@ -163,8 +163,8 @@ struct RunArguments {
     /// from should all ranks die at once. With other hosts it has to be one that all share.
     #[arg(long, value_name = "FOLDER")]
     durable: Option<PathBuf>,
-    /// Every how many versions a durable checkpoint is written.
-    #[arg(long, default_value = "1", value_name = "VERSIONS")]
+    /// With --durable: every how many versions a durable checkpoint is written.
+    #[arg(long, requires = "durable", default_value = "1", value_name = "VERSIONS")]
     durable_every: NonZeroU32,
     /// Send all bytes of collectives over links, also between ranks of this machine, which share memory otherwise.
     #[arg(long)]

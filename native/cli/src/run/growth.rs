@@ -46,7 +46,11 @@ impl Growth {
         let Some(discovery) = &options.discovery else {
             let hosts = options.hosts.as_ref().map_or_else(|| Hosts::here(most), |hosts| Hosts::of(hosts));
             let listed = if options.hosts.is_some() { hosts.slots() } else { world };
-            return Ok(Growth::new(hosts, Slots::new(most, listed), options.hosts.is_some(), options));
+            let named = options.hosts.iter().flatten();
+            // Where only this machine is named none has to be reached from elsewhere, unless it is said.
+            let goes_elsewhere =
+                options.hosts.is_some() && options.listen.is_some() || named.clone().any(|(host, _)| host != HERE);
+            return Ok(Growth::new(hosts, Slots::new(most, listed), goes_elsewhere, options));
         };
         let mut notes = Notes::default();
         let mut seen = String::from("it has not answered");

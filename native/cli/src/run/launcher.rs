@@ -148,6 +148,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             Ok((growth.joined(ready.world), ready))
         }
         None => {
+            one_machine(options, growth.goes_elsewhere)?;
             let ready = Ready::own(options, growth.goes_elsewhere, &sender)?;
             Ok((growth, ready))
         }
@@ -206,6 +207,21 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ending: None,
     };
     Ok(run.drive(&receiver))
+}
+
+/// Fails where there are rules and processes may be started on other hosts, whose rules nobody would hear of.
+fn one_machine(options: &Options, goes_elsewhere: bool) -> Result<(), Error> {
+    match options.rules.first().filter(|_| goes_elsewhere) {
+        None => Ok(()),
+        Some(rule) => Err(Error::new(
+            Code::BadArgument,
+            format!(
+                "--kill `{}`: --kill is for one machine, and --discovery names other hosts, or may (--listen); leave \
+                 out one of these",
+                rule.text
+            ),
+        )),
+    }
 }
 
 /// What the launcher sets in its ranks' environment for all of them alike, beside the place where the tracker is.

@@ -14,6 +14,14 @@ fn lines_that_can_not_be_written_are_told_once_and_end_the_run_with_status_6() {
     assert_eq!(said.matches("what is printed can't be written").count(), 1, "{said}");
 }
 
+#[test]
+fn a_run_whose_hosts_are_all_this_machine_listens_where_no_other_one_reaches_it() {
+    let ran = run(&["-H", "localhost:2", "--", "sh", "-c", "echo tracker $REJOIN_TRACKER"]).ended(0);
+    for prefix in ["[0] ", "[1] "] {
+        assert!(ran.lines(prefix).all(|line| line.starts_with("tracker 127.0.0.1:")), "{}", ran.out);
+    }
+}
+
 /// `rejoin run` with a pipe for its output, and the pipe.
 fn piped(arguments: &[&str]) -> (Child, ChildStdout) {
     let mut child = rejoin(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be run");

@@ -444,6 +444,8 @@ fn what_cannot_be_is_refused_before_any_process_starts() {
         (&["-n", "4", "--max", "4"], "--min <RANKS>"),
         (&["-n", "4", "--discovery", "/bin/true"], "--min <RANKS>"),
         (&["-n", "4", "--failures-per-host", "2"], "or this one brings --slots; give one of these"),
+        (&["-n", "4", "--durable-every", "3"], "--durable <FOLDER>"),
+        (&["-n", "4", "--restarts", "3"], "--restart"),
     ] {
         refused(options, 2).says(text);
     }
@@ -461,6 +463,15 @@ fn a_host_that_does_not_reach_the_tracker_is_refused_by_its_name_and_said_once()
     let ran = ended(running);
     ran.says("--discovery names the host node7").says("begin with --listen ADDRESS");
     assert_eq!(ran.err.matches("names the host node7").count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn rules_are_refused_where_processes_may_go_to_other_hosts() {
+    let slots = Slots::of(2);
+    slots.name("localhost:1\nnode7:1\n");
+    let script = slots.script().display().to_string();
+    let options = ["-n", "2", "--min", "2", "--discovery", &script, "--kill", "rank=0,at=join"];
+    refused(&options, 1).says("--kill is for one machine").says("names other hosts");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::child::{describe, dies_with_launcher};
 use super::hosts::HERE;
 use super::slots::{Discovery, Listing};
 use super::LauncherEvent;
-use crate::hosts::is_host;
+use crate::hosts::named;
 use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::{Code, Error};
 use rustix::fs::{memfd_create, MemfdFlags};
@@ -142,14 +142,8 @@ fn parse(text: &str, slots_per_host: u32) -> Result<Listing, String> {
         if let Some(why) = line.strip_prefix('!') {
             return Err(why.trim().into());
         }
-        let (host, slots) = match line.rsplit_once(':') {
-            Some((host, slots)) => (host, slots.parse().ok()),
-            None => (line, Some(slots_per_host)),
-        };
-        let Some(slots) = slots.filter(|_| is_host(host)) else {
-            return Err(format!("it printed {line:?}; expected a host, or host:slots"));
-        };
-        listing.push((host.into(), slots));
+        let host = named(line, slots_per_host);
+        listing.push(host.ok_or_else(|| format!("it printed {line:?}; expected a host, or host:slots"))?);
     }
     if listing.iter().all(|(_, slots)| *slots == 0) {
         return Err(format!("it named no slot; expected hosts, as {HERE} or {HERE}:SLOTS"));

@@ -73,7 +73,7 @@ impl Run<'_> {
             })
             .collect();
         if self.ending.is_none() && !late.is_empty() {
-            self.say(&format!(
+            say(&format!(
                 "the job has ended, and {} goes on since {} s: it is waited for. If it hangs, end it, or begin with \
                  --timeout",
                 late.join(", "),
@@ -116,7 +116,7 @@ impl Run<'_> {
             self.tracker.notify(TrackerInput::Cancel { error: Error::new(code, ending.reason()) });
         }
         if ending.status() != 0 {
-            self.say(&ending.reason());
+            say(&ending.reason());
         }
         self.ending = Some(ending);
         self.after(TERM_AFTER.min(self.options.limits.grace), Due::Terminate);
@@ -141,7 +141,7 @@ impl Run<'_> {
                     true => "a process that a rank has left behind holds its output open",
                     false => "nobody reads what the ranks have printed",
                 };
-                return self.say(&format!("{why}; its last lines are not waited for"));
+                return say(&format!("{why}; its last lines are not waited for"));
             }
             if let Ok(LauncherEvent::Signal(signal)) = receiver.try_recv() {
                 self.signalled(signal);
@@ -153,25 +153,26 @@ impl Run<'_> {
 
     pub(super) fn conclude(mut self) -> u8 {
         // That of any other ending is said where it begins.
-        let parting = |run: &Self| run.parting.map(Ending::Signalled).inspect(|parting| run.say(&parting.reason()));
+        let parting = self.parting.map(Ending::Signalled);
+        let parting = || parting.inspect(|parting| say(&parting.reason()));
         let late = self.failed_late.take().map(Ending::RankFailed);
-        let ending = self.ending.take().or(late).or_else(|| parting(&self)).unwrap_or(Ending::Well);
+        let ending = self.ending.take().or(late).or_else(parting).unwrap_or(Ending::Well);
         let mut status = ending.status();
         let mut reason = ending.reason();
         for rule in self.options.rules.iter().filter(|rule| !self.fired.contains(&rule.fault.id)) {
             reason = format!("rule `{}` never fired", rule.text);
-            self.say(&reason);
+            say(&reason);
             status = if status == 0 { RULE_NEVER_FIRED } else { status };
         }
         let well = self.ranks.values().filter(|state| !matches!(state, State::GivenUp)).count();
         if ending == Ending::Well && (self.restarts.count() > 0 || well < self.ranks.len()) {
             let which =
                 if well < self.ranks.len() { format!("{well} of {}", self.ranks.len()) } else { format!("all {well}") };
-            self.say(&format!("{which} ranks ended well after {} restarts", self.restarts.count()));
+            say(&format!("{which} ranks ended well after {} restarts", self.restarts.count()));
         }
         self.recorder.fact(None, Fact::Over { status, reason });
         if let Some(cause) = self.recorder.failure() {
-            self.say(&format!("the event log could not be written to its end: {cause}"));
+            say(&format!("the event log could not be written to its end: {cause}"));
         }
         output::drain();
         let is_lost = self.recorder.failure().is_some() || output::has_lost_lines();

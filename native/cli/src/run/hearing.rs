@@ -61,7 +61,7 @@ impl Run<'_> {
                         // if it doesn't the connection is ended, of whose end nothing follows for the rank.
                         Some(_) => self.after(self.options.limits.lost_after, Due::Evict { rank, attempt }),
                     }
-                    self.say(&format!("rank {task} is killed: {reason}"));
+                    say(&format!("rank {task} is killed: {reason}"));
                 }
             }
         }
@@ -71,7 +71,7 @@ impl Run<'_> {
     pub(super) fn report(&mut self, event: Event) {
         self.take_note(&event);
         if let Event::RolledBack { version, reason, .. } = &event {
-            self.say(&format!("all ranks go back to version {version}: {reason}"));
+            say(&format!("all ranks go back to version {version}: {reason}"));
         }
         if let Event::Resized { ranks, world, reason } = &event {
             let how = match (*world as usize).cmp(&ranks.len()) {
@@ -79,13 +79,13 @@ impl Run<'_> {
                 Ordering::Less => "shrinks",
                 Ordering::Equal => "changes",
             };
-            self.say(&format!("the world {how}: {reason}"));
+            say(&format!("the world {how}: {reason}"));
         }
         if let Event::DurableFailed { rank, version, reason, .. } = &event {
-            self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
+            say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
         }
         if let Event::Printed { rank, text, .. } = &event {
-            self.say(&format!("rank {rank}: {text}"));
+            say(&format!("rank {rank}: {text}"));
         }
         self.recorder.event(event);
     }
@@ -122,7 +122,7 @@ impl Run<'_> {
     pub(super) fn rule_fired(&mut self, id: u32, rank: u32) {
         self.fired.insert(id);
         let Some(rule) = self.options.rules.get(id as usize) else { return };
-        self.say(&format!("rule `{}` fired at rank {rank}", rule.text));
+        say(&format!("rule `{}` fired at rank {rank}", rule.text));
         match rule.aftermath {
             Aftermath::Nothing => {}
             Aftermath::Wake(time) => {

@@ -288,8 +288,4 @@ impl Run<'_> {
         self.wait_for_last_lines(receiver);
         self.conclude()
     }
-
-    pub(super) fn say(&self, text: &str) {
-        say(text);
-    }
 }

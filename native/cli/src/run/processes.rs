@@ -61,7 +61,7 @@ fn described(status: ExitStatus, host: Option<&str>) -> String {
 impl Run<'_> {
     pub(super) fn start(&mut self, rank: u32, attempt: u32) {
         let Some(host) = self.growth.hosts.place(rank).map(String::from) else {
-            self.say(&format!("rank {rank} waits for a slot: no host has a free one"));
+            say(&format!("rank {rank} waits for a slot: no host has a free one"));
             self.ranks.insert(rank, State::WithoutSlot { attempt });
             self.growth.relist();
             return self.judge_left();
@@ -215,7 +215,7 @@ impl Run<'_> {
                     false if is_cut_off => "is out of reach",
                     false => "died",
                 };
-                self.say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));
+                say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));
                 self.recorder.fact(Some(rank), Fact::Restarting { attempt, after_millis });
                 self.ranks.insert(rank, State::Waiting);
                 if after.is_zero() {
@@ -229,7 +229,7 @@ impl Run<'_> {
                 self.end(Ending::RankFailed(format!("rank {rank} ended ({how})")));
             }
             Decision::GiveUp { reason } if self.is_elastic => {
-                self.say(&format!(
+                say(&format!(
                     "the process that was started as rank {rank} failed ({how}), and {reason}; the others go on \
                      without it"
                 ));
@@ -268,7 +268,7 @@ impl Run<'_> {
         if self.options.order().is_some() {
             return self.end(Ending::JobFailed(reason));
         }
-        self.say(&reason);
+        say(&reason);
         self.failed_late.get_or_insert(reason);
     }
 

@@ -4,6 +4,7 @@
 use super::child::signal_name;
 use super::ending::Ending;
 use super::launcher::{Due, Run, State};
+use super::say;
 use super::slots::Listing;
 use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::tracker::TrackerInput;
@@ -39,7 +40,7 @@ impl Run<'_> {
     /// Ends the processes that have no slot any more.
     fn evict(&mut self) {
         for number in self.growth.excess(&self.there()) {
-            self.say(&format!("the slot of the process that was started as rank {number} is gone; it is ended"));
+            say(&format!("the slot of the process that was started as rank {number} is gone; it is ended"));
             self.part_with(number);
         }
         self.judge_left();
@@ -49,7 +50,7 @@ impl Run<'_> {
     pub(super) fn give_up_slots(&mut self, signal: i32) {
         self.parting = Some(signal);
         let numbers: Vec<u32> = self.there();
-        self.say(&format!(
+        say(&format!(
             "caught {}: the {} processes here are ended as soon as the others have what they need of them, after {} s \
              at the latest",
             signal_name(signal),
@@ -135,7 +136,7 @@ impl Run<'_> {
                 true => self.first_attempt(number) + self.restarts.comes_back(number),
                 false => 0,
             };
-            self.say(&format!("there is a slot for a process more, which is started as rank {number}"));
+            say(&format!("there is a slot for a process more, which is started as rank {number}"));
             self.start(number, attempt);
         }
     }
@@ -162,16 +163,14 @@ impl Run<'_> {
             }
             None => "for good".into(),
         };
-        self.say(&format!(
-            "host {host} is excluded {until}: {failures} processes have failed there (--failures-per-host)"
-        ));
+        say(&format!("host {host} is excluded {until}: {failures} processes have failed there (--failures-per-host)"));
         self.growth.relist();
     }
 
     /// The time of some hosts is over.
     pub(super) fn readmit(&mut self) {
         for host in self.growth.come_back(self.began.elapsed().as_millis() as u64) {
-            self.say(&format!("host {host} is used again"));
+            say(&format!("host {host} is used again"));
         }
         self.fill();
     }

@@ -96,12 +96,6 @@ impl View {
         vacant.map(|(rank, _)| Rank(rank as u32)).collect()
     }
 
-    /// Whether to begin from version 0 after it would lose nothing: no rank was started, and none had entered a
-    /// later version. So it is after a world has changed in version 0.
-    pub fn is_at_the_beginning(&self) -> bool {
-        self.highest == Some(Version(0)) && !self.slots.iter().any(|slot| slot.planned)
-    }
-
     /// Whether this incarnation has its rank's slot, or held it last.
     pub fn has(&self, rank: Rank, incarnation: Incarnation) -> bool {
         self.slots.get(rank.0 as usize).is_some_and(|slot| slot.incarnation == Some(incarnation))

@@ -182,10 +182,14 @@ fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_an
     assert!(error.message.contains("no rank is left that knows"), "{error}");
 }
 
-/// A world of which the ranks were all sent back, and are about to join again, as the view says that it was.
-fn all_join_again(highest: Option<Version>) -> Vec<TrackerOutput> {
+/// A world of which the ranks were all sent back, and are about to join again. The newest view that
+/// they have says so, or was made before.
+fn all_join_again(highest: Option<Version>, has_heard: bool) -> Vec<TrackerOutput> {
     let mut desk = second_life(2);
     let mut view = former(3, &[None::<u32>, None], &[]);
+    if !has_heard {
+        view = former(3, &[Some(0), Some(0)], &[]);
+    }
     view.highest = highest;
     for link in [1, 2] {
         let view = Some(Box::new(view.clone()));
@@ -200,12 +204,14 @@ fn all_join_again(highest: Option<Version>) -> Vec<TrackerOutput> {
 
 #[test]
 fn ranks_that_all_join_again_begin_from_nothing_only_if_the_view_says_that_they_had_entered_nothing() {
-    let outputs = all_join_again(Some(Version(0)));
-    assert_eq!(plan(&outputs, 1).map(|plan| plan.newcomers[0].version), Some(Version(0)), "{outputs:?}");
-    for highest in [Some(Version(1)), None] {
-        let outputs = all_join_again(highest);
-        let error = failure(&outputs).expect("what they had entered is lost");
-        assert_eq!(error.code, Code::Unrecoverable, "{error}");
+    for has_heard in [true, false] {
+        let outputs = all_join_again(Some(Version(0)), has_heard);
+        assert_eq!(plan(&outputs, 1).map(|plan| plan.newcomers[0].version), Some(Version(0)), "{outputs:?}");
+        for highest in [Some(Version(1)), None] {
+            let outputs = all_join_again(highest, has_heard);
+            let error = failure(&outputs).expect("what they had entered is lost");
+            assert_eq!(error.code, Code::Unrecoverable, "{error}");
+        }
     }
 }
 

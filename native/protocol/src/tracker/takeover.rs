@@ -169,6 +169,10 @@ impl Tracker {
             && view.agents.iter().all(|agent| self.agents.contains_key(&agent.agent))
     }
 
+    fn holds_anything(&self) -> bool {
+        self.agents.values().any(|agent| !agent.held.is_empty())
+    }
+
     fn take_over(&mut self, takeover: Takeover) {
         // What was entered alone counts as begun.
         let some_rank_never_started = self.reach.highest == Version(0) && takeover.has_not_begun(&self.slots);
@@ -188,7 +192,9 @@ impl Tracker {
                 // A view says which ranks were there, and not how far they were; and there may have been newer ones.
                 let is_last = self.has_all_agents_of(&view);
                 let has_not_begun = some_rank_never_started || !was_planned && is_last;
-                let loses_nothing = has_not_begun || view.is_at_the_beginning() && is_last;
+                // What anybody entered after it would be held: all who could have are here.
+                let is_at_the_beginning = view.highest == Some(Version(0)) && is_last && !self.holds_anything();
+                let loses_nothing = has_not_begun || is_at_the_beginning;
                 self.planned.has_been = was_planned && !has_not_begun;
                 self.fence_those_before(&view);
                 for (rank, received) in view.slots.iter().enumerate() {

@@ -5,6 +5,7 @@ use crate::steps::{self, only, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
 use crate::world::{JobModel, Leaving, Link, LinkDirection, State};
 use rejoin_protocol::error::Code;
+use rejoin_protocol::ids::Version;
 use rejoin_protocol::start::JobStart;
 use rejoin_sim::ranks::Input;
 
@@ -143,6 +144,9 @@ impl JobModel {
             Err(Code::Mismatch) => self.setup.differs.is_some(),
             // Each survivor knows how far the job was.
             Ok(model) => self.models.contains(&model) && self.setup.differs.is_none(),
+            // The world shrank to those that had entered nothing, and the tracker died before they had the view that
+            // says so: of the one before is known that a rank which died had entered a version.
+            Err(Code::Unrecoverable) => self.setup.least.is_some() && state.tracker_life > 1 && !self.is_held(state),
             Err(_) => false,
         };
         // A life that comes back after the end finds it again.
@@ -156,6 +160,12 @@ impl JobModel {
             });
         }
         (state.over, state.over_life) = (Some(outcome), state.tracker_life);
+    }
+
+    /// Whether a process that lives holds a checkpoint.
+    fn is_held(&self, state: &State) -> bool {
+        let mut living = state.processes.iter().filter_map(|there| there.state);
+        living.any(|there| self.processes.of(there).held().any(|held| held.version > Version(0)))
     }
 
     /// The first frame from one process to another, for the one that takes it.

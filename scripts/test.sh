@@ -226,8 +226,8 @@ else
   grep -hE '^(FAIL|ERROR):|^expected' "$reports/pyspark.log" "$reports/pyspark41.log"
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
-  suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
-    flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
+  suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkDrainIT \
+    flink.FlinkRestoreIT flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT
 fi
 

@@ -12,12 +12,17 @@ import io.rejoin.TrainingEvent;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongPredicate;
 import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.checkpoint.CheckpointCoordinator;
+import org.apache.flink.runtime.checkpoint.CheckpointProperties;
+import org.apache.flink.runtime.checkpoint.PendingCheckpoint;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequestHandler;
@@ -40,12 +45,17 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private final Context context;
   private final SettingValues settings;
   private final boolean keepsResult;
+  private final LongPredicate isStop;
   private final Gathering gathering;
   private final JobTotals totals = new JobTotals();
   private Tracker tracker;
   private Thread closing;
   private Answer join;
   private byte[] result;
+  // Flink has begun to stop the job with a savepoint, and no attempt has failed since.
+  private boolean isStopping;
+  // It had begun before the result was there, which may be that of inputs which were cut short.
+  private boolean isResultOfStop;
   private long waitingSince;
   private long reported;
 
@@ -54,12 +64,20 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
    *
    * @param keepsResult whether the result is in Flink's checkpoints from the end on, because ranks
    *     that begin again from one haven't got it in theirs
+   * @param isStop whether the checkpoint of this id, which has just begun, is a savepoint by which
+   *     Flink stops the job
    */
-  GangCoordinator(String name, Context context, SettingValues settings, boolean keepsResult) {
+  GangCoordinator(
+      String name,
+      Context context,
+      SettingValues settings,
+      boolean keepsResult,
+      LongPredicate isStop) {
     this.name = name;
     this.context = context;
     this.settings = settings;
     this.keepsResult = keepsResult;
+    this.isStop = isStop;
     this.gathering = new Gathering(context.currentParallelism());
     register(context.metricGroup().addGroup("rejoin"));
   }
@@ -338,6 +356,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private synchronized void ended(Tracker followed) {
     if (followed == tracker) {
       result = followed.result();
+      isResultOfStop = isStopping;
     }
   }
 
@@ -366,6 +385,10 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     String why = "Flink says: " + String.valueOf(reason).split("\n")[0];
     LOG.info("{}: attempt {} of rank {} is over: {}", name, attempt, subtask, why);
     boolean nobodyIsLeft = gathering.failed(subtask, attempt);
+    if (isStopping || isResultOfStop) {
+      stopHasFailed();
+      return;
+    }
     if (result != null || tracker == null) {
       return;
     }
@@ -379,6 +402,22 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     if (nobodyIsLeft) {
       endGang("nobody is left who holds its state");
     }
+  }
+
+  /**
+   * Flink fails all attempts that had come to a savepoint by which it can't stop the job, each by
+   * itself, and the next ones begin from its last checkpoint. What {@code --drain} took for the end
+   * of the inputs was none.
+   */
+  private void stopHasFailed() {
+    isStopping = false;
+    isResultOfStop = false;
+    boolean wasOver = result != null;
+    result = null;
+    gathering.stopHasFailed();
+    endGang(
+        "Flink couldn't stop the job with a savepoint, so all ranks begin again"
+            + (wasOver ? ", and what was trained at the end of the drained inputs isn't all" : ""));
   }
 
   @Override
@@ -395,13 +434,17 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   public synchronized void resetToCheckpoint(long checkpoint, byte[] data) {
     gathering.reset();
     result = data == null || data.length == 0 ? null : data;
+    isStopping = false;
+    isResultOfStop = false;
     nobodyIsAbsent();
     endGang("Flink resets all subtasks to checkpoint " + checkpoint);
   }
 
   @Override
   public synchronized void checkpointCoordinator(long checkpoint, CompletableFuture<byte[]> done) {
-    done.complete(keepsResult && result != null ? result : new byte[0]);
+    isStopping = isStop.test(checkpoint);
+    boolean isAll = result != null && !isResultOfStop;
+    done.complete(keepsResult && isAll ? result : new byte[0]);
   }
 
   @Override
@@ -437,7 +480,29 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
 
     @Override
     public OperatorCoordinator create(Context context) {
-      return new GangCoordinator(name, context, settings, keepsResult);
+      return new GangCoordinator(
+          name, context, settings, keepsResult, checkpoint -> isStop(context, checkpoint));
+    }
+
+    /**
+     * The properties of a checkpoint are for Flink's own package; all supported releases have it.
+     */
+    private static boolean isStop(Context context, long checkpoint) {
+      CheckpointCoordinator flinks = context.getCheckpointCoordinator();
+      PendingCheckpoint pending =
+          flinks == null ? null : flinks.getPendingCheckpoints().get(checkpoint);
+      if (pending == null) {
+        return false;
+      }
+      try {
+        Method properties = PendingCheckpoint.class.getDeclaredMethod("getProps");
+        properties.setAccessible(true);
+        return ((CheckpointProperties) properties.invoke(pending)).isSynchronous();
+      } catch (ReflectiveOperationException | RuntimeException e) {
+        LOG.warn(
+            "whether checkpoint {} is to stop the job isn't known in this Flink", checkpoint, e);
+        return false;
+      }
     }
   }
 }

@@ -198,6 +198,17 @@ final class Gathering {
     }
   }
 
+  /**
+   * Flink couldn't stop the job with a savepoint: all attempts that run end, and whatever they
+   * still ask for isn't theirs any more.
+   */
+  void stopHasFailed() {
+    present.forEach((rank, attempt) -> attempts.merge(rank, attempt + 1, Math::max));
+    present.clear();
+    stopping.clear();
+    end();
+  }
+
   /** All attempts are over, and the next ones begin from a checkpoint of Flink's. */
   void reset() {
     present.clear();

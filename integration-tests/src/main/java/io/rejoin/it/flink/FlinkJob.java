@@ -195,9 +195,17 @@ public final class FlinkJob {
 
   /** Ends it with a savepoint in a new folder below this one, whose address is the result. */
   public String stopWithSavepoint(Path folder, Duration limit) throws Exception {
-    String body = "{\"targetDirectory\": \"" + folder.toUri() + "\", \"drain\": false}";
-    String request = rest.post("/jobs/" + id + "/stop", body).get("request-id").asText();
-    return completed("savepoint", "/savepoints/" + request, "location", limit);
+    return completed("savepoint", stop(folder, false), "location", limit);
+  }
+
+  /** Asks the same of it at the end of its inputs, and gives why it can't: that is expected. */
+  public String drainInVain(Path folder, Duration limit) throws Exception {
+    return completed("failed savepoint", stop(folder, true), "failure-cause/stack-trace", limit);
+  }
+
+  private String stop(Path folder, boolean drains) throws IOException {
+    String body = "{\"targetDirectory\": \"" + folder.toUri() + "\", \"drain\": " + drains + "}";
+    return "/savepoints/" + rest.post("/jobs/" + id + "/stop", body).get("request-id").asText();
   }
 
   private String completed(String what, String path, String result, Duration limit)

@@ -27,6 +27,7 @@ public final class TrainingJob {
   private final Path folder;
   private List<JobFault> faults = List.of();
   private boolean isBySplit;
+  private boolean failsAtItsEnd;
 
   /** On splits of these lengths; its models, and marks of its faults, go into a folder. */
   TrainingJob(long[] lengths, Path folder) {
@@ -48,6 +49,12 @@ public final class TrainingJob {
     return this;
   }
 
+  /** The first snapshot behind its last model fails. */
+  TrainingJob failingAtItsEnd() {
+    failsAtItsEnd = true;
+    return this;
+  }
+
   /** Its rules. */
   List<JobFault> faults() {
     return faults;
@@ -60,12 +67,19 @@ public final class TrainingJob {
 
   /** Builds it into an environment. */
   void build(StreamExecutionEnvironment environment) {
-    models(environment, new SplitTrainer(FEATURES, lengths.length, faults))
-        .uid("trainer")
-        .map(new ModelFile(folder, faults))
-        .name("models")
-        .uid("models")
-        .sinkTo(new DiscardingSink<>());
+    SingleOutputStreamOperator<TrainedModel> models =
+        models(environment, new SplitTrainer(FEATURES, lengths.length, faults))
+            .uid("trainer")
+            .map(new ModelFile(folder, faults))
+            .name("models")
+            .uid("models");
+    if (failsAtItsEnd) {
+      models =
+          models
+              .map(new FailingSnapshot<TrainedModel>(folder.resolve("failed")))
+              .returns(TrainedModel.class);
+    }
+    models.sinkTo(new DiscardingSink<>());
   }
 
   private SingleOutputStreamOperator<TrainedModel> models(

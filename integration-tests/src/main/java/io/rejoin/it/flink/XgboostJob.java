@@ -12,6 +12,7 @@ import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.types.Row;
@@ -26,6 +27,7 @@ final class XgboostJob {
   private final int rounds;
   private XgboostKind kind = XgboostKind.CLASSIFICATION;
   private boolean exchanges;
+  private boolean failsAtItsEnd;
 
   /** On splits of these lengths; the model goes into a folder. */
   XgboostJob(long[] lengths, Path folder, int rounds) {
@@ -59,6 +61,12 @@ final class XgboostJob {
     return this;
   }
 
+  /** The first snapshot behind its model fails. */
+  XgboostJob failingAtItsEnd() {
+    failsAtItsEnd = true;
+    return this;
+  }
+
   /** Builds it into an environment. */
   void build(StreamExecutionEnvironment environment) {
     DataStream<Row> rows =
@@ -86,11 +94,15 @@ final class XgboostJob {
               (number, partitions) -> (int) (number / 7 % partitions),
               row -> row.<Long>getFieldAs(0));
     }
-    training()
-        .train(rows)
-        .uid("trainer")
-        .map(new File(model().toString()))
-        .sinkTo(new DiscardingSink<>());
+    SingleOutputStreamOperator<XgboostModel> models =
+        training().train(rows).uid("trainer").map(new File(model().toString()));
+    if (failsAtItsEnd) {
+      models =
+          models
+              .map(new FailingSnapshot<XgboostModel>(folder.resolve("failed")))
+              .returns(XgboostModel.class);
+    }
+    models.sinkTo(new DiscardingSink<>());
   }
 
   private static Row row(SplitRow place) {

@@ -161,6 +161,17 @@ final class FlinkRun {
     return savepoint;
   }
 
+  /** The first snapshot behind the last model fails. */
+  FlinkRun failingAtItsEnd() {
+    training.failingAtItsEnd();
+    return this;
+  }
+
+  /** Flink can't stop the job with a savepoint at the end of its inputs: why. */
+  String drainInVain() throws Exception {
+    return job.drainInVain(cluster.work().folder("savepoints"), LIMIT);
+  }
+
   /** The source waits half way for the end of this step instead of for a checkpoint. */
   FlinkRun halfWay(Step step) {
     halfWay = step;

@@ -82,6 +82,17 @@ final class XgboostRun {
     return this;
   }
 
+  /** The first snapshot behind the model fails. */
+  XgboostRun failingAtItsEnd() {
+    training.failingAtItsEnd();
+    return this;
+  }
+
+  /** Flink can't stop the job with a savepoint at the end of its inputs: why. */
+  String drainInVain() throws Exception {
+    return job.drainInVain(cluster.work().folder("savepoints"), LIMIT);
+  }
+
   /** With one of Rejoin's settings. */
   XgboostRun setting(String key, String value) {
     settings.put(key, value);

@@ -18,12 +18,19 @@ import org.apache.flink.types.Row;
  */
 final class RankRows {
   private final XgboostColumns columns;
+  private final float missing;
   private final int world;
   private final MatrixRows training;
   private final MatrixRows evaluation;
 
-  RankRows(XgboostColumns columns, int world) {
+  /**
+   * Of these columns.
+   *
+   * @param missing the value of a feature that means that there is none, beside NaN
+   */
+  RankRows(XgboostColumns columns, float missing, int world) {
     this.columns = columns;
+    this.missing = missing;
     this.world = world;
     this.training = new MatrixRows(columns.keys());
     this.evaluation = new MatrixRows(columns.keys());
@@ -32,11 +39,62 @@ final class RankRows {
   /**
    * The next row.
    *
-   * @throws RejoinException BAD_ARGUMENT with the column and what was seen in it
+   * @throws RejoinException BAD_ARGUMENT with the column and what was seen in it, also for numbers
+   *     that XGBoost refuses when all rows are there, or takes and makes another model of
    */
   void add(Row row) {
     MatrixRows matrix = columns.isForEvaluation(row) ? evaluation : training;
-    matrix.add(columns.keys(row), columns.label(row), columns.weight(row), columns.features(row));
+    float label = columns.label(row);
+    require(Float.isFinite(label), row, columns.label, label, "a label is finite");
+    float weight = columns.weight(row);
+    require(
+        weight >= 0 && weight < Float.POSITIVE_INFINITY,
+        row,
+        columns.weight,
+        weight,
+        "a weight is finite and at least 0");
+    double[] features = columns.features(row);
+    for (double feature : features) {
+      if (isInfinite(feature)) {
+        refuseInfinite(row);
+      }
+    }
+    matrix.add(columns.keys(row), label, weight, features);
+  }
+
+  /** As XGBoost has it: with 4 bytes, where it doesn't mean that there is none. */
+  private boolean isInfinite(double feature) {
+    return Float.isInfinite((float) feature) && (float) feature != missing;
+  }
+
+  private void refuseInfinite(Row row) {
+    for (String column : columns.features) {
+      for (double feature : RowNumbers.numbers(row, new String[] {column}, true)) {
+        String rule =
+            "a feature is finite as a FLOAT (up to "
+                + Float.MAX_VALUE
+                + "), or NaN or NULL for none";
+        require(!isInfinite(feature), row, column, feature, rule);
+      }
+    }
+  }
+
+  private void require(boolean holds, Row row, String column, double seen, String rule) {
+    if (!holds) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "the column '"
+              + column
+              + "' is "
+              + seen
+              + " in row "
+              + (training.rows() + evaluation.rows())
+              + " (from 0) of this rank, "
+              + row
+              + ": "
+              + rule
+              + ". Mend the number, or leave the row out, in the query");
+    }
   }
 
   /**
@@ -112,8 +170,13 @@ final class RankRows {
     }
   }
 
-  /** The matrices, by the names that XGBoost's own estimator for Spark has for them. */
-  Matrices matrices(float missing) throws XGBoostError {
+  /**
+   * The matrices, by the names that XGBoost's own estimator for Spark has for them.
+   *
+   * @throws RejoinException TRAINING_FAILED where XGBoost can't make them: the rows are in memory,
+   *     and another attempt would have the same
+   */
+  Matrices matrices() {
     Opened opened = new Opened();
     try {
       opened.byName.put("train", training.matrix(missing, columns.isGrouped()));
@@ -121,7 +184,13 @@ final class RankRows {
         opened.byName.put("eval", evaluation.matrix(missing, columns.isGrouped()));
       }
       return opened;
-    } catch (XGBoostError | RuntimeException e) {
+    } catch (XGBoostError e) {
+      opened.close();
+      throw new RejoinException(
+          RejoinException.Code.TRAINING_FAILED,
+          "XGBoost can't make its matrices of this rank's rows: " + e.getMessage(),
+          e);
+    } catch (RuntimeException e) {
       opened.close();
       throw e;
     }

@@ -50,19 +50,19 @@ public final class RejoinXGBoost {
     spec = new XgboostSpec(parameters, rounds);
   }
 
-  /** The columns of features, in this order. */
+  /** The columns of features, in this order: finite as FLOATs, or NaN or NULL for none. */
   public RejoinXGBoost features(String... columns) {
     spec.columns.features = columns.clone();
     return this;
   }
 
-  /** The column of what is learned. */
+  /** The column of what is learned: finite numbers. */
   public RejoinXGBoost label(String column) {
     spec.columns.label = column;
     return this;
   }
 
-  /** The column of weights, of at least 0; without it all rows count the same. */
+  /** The column of weights, finite and of at least 0; without it all rows count the same. */
   public RejoinXGBoost weight(String column) {
     spec.columns.weight = column;
     return this;

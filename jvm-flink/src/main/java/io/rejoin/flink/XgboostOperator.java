@@ -36,7 +36,10 @@ final class XgboostOperator extends RankOperator<Row, XgboostModel> {
   @Override
   public void initializeState(StateInitializationContext context) throws Exception {
     rows =
-        new RankRows(spec.columns, getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks());
+        new RankRows(
+            spec.columns,
+            spec.missing,
+            getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks());
     try {
       RawState.read(context, in -> rows.restore(RowBlock.read(in), getOperatorName()));
     } catch (RejoinException e) {

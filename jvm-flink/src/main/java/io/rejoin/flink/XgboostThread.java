@@ -87,7 +87,7 @@ final class XgboostThread extends GangThread {
             .onProgress(new Beginning(gang)::at)
             .run(
                 new RankTask(subtask.rank(), 0, subtask.attempt(), members, members),
-                () -> rows.matrices(spec.missing),
+                rows::matrices,
                 subtask)
             .orElse(result);
   }

@@ -46,7 +46,7 @@ class RankRowsTest {
   }
 
   private static RankRows rows(XgboostColumns columns, List<Integer> numbers) {
-    RankRows rows = new RankRows(columns, 2);
+    RankRows rows = new RankRows(columns, Float.NaN, 2);
     numbers.forEach(number -> rows.add(row(number)));
     return rows;
   }
@@ -103,7 +103,7 @@ class RankRowsTest {
     for (int i = 0; i < labels.length; i++) {
       labels[i] = expected.get(i) % 2 == 0 ? 1 : 0;
     }
-    try (Matrices matrices = rows.matrices(Float.NaN)) {
+    try (Matrices matrices = rows.matrices()) {
       assertArrayEquals(labels, matrices.byName().get("train").getLabel());
     }
   }
@@ -114,7 +114,7 @@ class RankRowsTest {
     RankRows rows = rows(columns, numbers(MANY));
     List<RowBlock> kept = rows.blocks();
     rows.add(row(MANY));
-    RankRows again = new RankRows(columns, 2);
+    RankRows again = new RankRows(columns, Float.NaN, 2);
     for (RowBlock block : kept) {
       DataOutputSerializer out = new DataOutputSerializer(64);
       block.write(out);
@@ -134,14 +134,14 @@ class RankRowsTest {
   }
 
   private static RejoinException refused(XgboostColumns columns, int world, RowBlock block) {
-    RankRows rows = new RankRows(columns, world);
+    RankRows rows = new RankRows(columns, Float.NaN, world);
     return assertThrows(RejoinException.class, () -> rows.restore(block, "train XGBoost"));
   }
 
   @Test
   void rows_of_other_ranks_are_taken_but_query_groups_are_not_divided() {
     RowBlock plain = rows(columns(null, null, null), numbers(9)).blocks().get(0);
-    RankRows more = new RankRows(columns(null, null, null), 3);
+    RankRows more = new RankRows(columns(null, null, null), Float.NaN, 3);
     more.restore(plain, "train XGBoost");
     assertEquals(9, more.arrange(0, true).rows());
     RowBlock grouped = rows(columns("query", null, null), numbers(9)).blocks().get(0);
@@ -159,5 +159,50 @@ class RankRowsTest {
     row.setField("y", new double[] {1, 2});
     String text = assertThrows(RejoinException.class, () -> rows.add(row)).text();
     assertTrue(text.contains("has 3 features") && text.contains("before it have 2"), text);
+  }
+
+  private static String refused(String column, Object value) {
+    XgboostColumns columns = columns(null, null, null);
+    columns.weight = "w";
+    RankRows rows = new RankRows(columns, Float.POSITIVE_INFINITY, 2);
+    for (int number = 0; number < 3; number++) {
+      Row good = row(number);
+      good.setField("w", number);
+      rows.add(good);
+    }
+    Row row = row(3);
+    row.setField("w", 1);
+    row.setField(column, value);
+    RejoinException error = assertThrows(RejoinException.class, () -> rows.add(row));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, error.code());
+    assertTrue(error.text().contains("in row 3 (from 0) of this rank"), error.text());
+    return error.text();
+  }
+
+  @Test
+  void numbers_that_xgboost_cannot_train_on_are_refused_with_column_and_row() {
+    for (Object label : new Object[] {Double.NaN, 1e300, Float.NEGATIVE_INFINITY}) {
+      assertTrue(refused("l", label).contains("the column 'l' is "), "a label of " + label);
+    }
+    for (Object weight : new Object[] {-1, Double.NaN, Double.POSITIVE_INFINITY, 1e39}) {
+      String text = refused("w", weight);
+      assertTrue(text.contains("the column 'w' is ") && text.contains("at least 0"), text);
+    }
+    for (Object feature : new Object[] {-1e300, Double.NEGATIVE_INFINITY, new float[] {-1f / 0}}) {
+      String text = refused("y", feature);
+      assertTrue(text.contains("the column 'y' is -") && text.contains("FLOAT"), text);
+    }
+  }
+
+  @Test
+  void an_infinite_feature_is_taken_where_it_says_that_there_is_none() throws Exception {
+    RankRows rows = new RankRows(columns(null, null, null), Float.POSITIVE_INFINITY, 2);
+    Row row = row(1);
+    row.setField("y", 1e300);
+    rows.add(row);
+    rows.arrange(0, true);
+    try (Matrices matrices = rows.matrices()) {
+      assertEquals(1, matrices.byName().get("train").rowNum());
+    }
   }
 }

@@ -9,6 +9,7 @@ import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
+import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
 import org.apache.flink.util.function.ThrowingRunnable;
@@ -25,6 +26,8 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
   private transient volatile boolean isEnding;
   private transient Subtask<?> subtask;
   private transient GangThread rank;
+  // The end of event time has come: nothing is to follow it, and models do.
+  private transient boolean isEndOfTime;
 
   RankOperator(StreamOperatorParameters<M> parameters) {
     // One class file for Flink 1.20 and 2.x: only 2.x has a constructor with parameters.
@@ -96,11 +99,27 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
    * there, so barriers may pass meanwhile: they are mails of the lowest priority at the source of a
    * chain, which an operator's own executor leaves.
    */
-  final void awaitEnd() throws InterruptedException {
+  final void awaitEnd() throws Exception {
     MailboxExecutor all =
         getContainingTask().getMailboxExecutorFactory().createExecutor(TaskMailbox.MIN_PRIORITY);
     while (!over) {
       all.yield();
+    }
+    if (isEndOfTime) {
+      super.processWatermark(Watermark.MAX_WATERMARK);
+    }
+  }
+
+  /**
+   * Flink ends event time before it ends the input, so operators downstream would drop models that
+   * come afterwards: that watermark waits for the last one.
+   */
+  @Override
+  public final void processWatermark(Watermark mark) throws Exception {
+    if (mark.getTimestamp() == Watermark.MAX_WATERMARK.getTimestamp()) {
+      isEndOfTime = true;
+    } else {
+      super.processWatermark(mark);
     }
   }
 

@@ -71,6 +71,11 @@ final class XgboostSpec implements Serializable {
         "the objective is "
             + parameters.get("objective")
             + ": name the column of query groups (group)");
+    require(
+        ranks || !columns.isGrouped(),
+        "group: query groups are for objectives rank:*, and the objective is "
+            + parameters.getOrDefault("objective", "XGBoost's default")
+            + ", with which XGBoost takes none: leave group out");
   }
 
   private static void require(boolean holds, String message) {

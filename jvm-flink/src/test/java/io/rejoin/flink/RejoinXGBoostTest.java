@@ -367,6 +367,14 @@ class RejoinXGBoostTest {
     assertFails(bad, () -> training(LOGISTIC).weight("wait").train(rows), "'wait'", "weight");
     assertFails(
         bad, () -> training(Map.of("objective", "rank:ndcg")).train(rows), "rank:ndcg", "group");
+    assertFails(
+        bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
+    assertFails(
+        bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
+    assertFails(
+        bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
+    assertFails(
+        bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
     Configuration misspelt = new Configuration();
     misspelt.setString("rejoin.hok", "off");
     assertFails(bad, () -> training(LOGISTIC).train(rows, misspelt), "rejoin.hok");

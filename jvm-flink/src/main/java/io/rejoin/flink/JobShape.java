@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.flink.api.common.BatchShuffleMode;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.Source;
@@ -217,7 +218,11 @@ final class JobShape {
           BatchExecutionOptions.SPECULATIVE_ENABLED.key() + " is true",
           "a rank can't run twice at a time; set it to false");
     }
-    if (isBatch() || settings.flag(FlinkSettings.ALLOW_REGION_RESTART)) {
+    if (settings.flag(FlinkSettings.ALLOW_REGION_RESTART)) {
+      return;
+    }
+    if (isBatch()) {
+      checkShuffle(trainer);
       return;
     }
     String allow =
@@ -241,6 +246,21 @@ final class JobShape {
     for (Edge edge : connected(trainer)) {
       if (!edge.isForward()) {
         throw refused(edge.toString(), edge.advice() + allow);
+      }
+    }
+  }
+
+  /** In batch an exchange is blocking, unless Flink is told otherwise. */
+  private void checkShuffle(Transformation<?> trainer) {
+    BatchShuffleMode mode = configuration.get(ExecutionOptions.BATCH_SHUFFLE_MODE);
+    if (mode != BatchShuffleMode.ALL_EXCHANGES_PIPELINED) {
+      return;
+    }
+    for (Edge edge : connected(trainer)) {
+      if (!edge.isForward()) {
+        throw refused(
+            ExecutionOptions.BATCH_SHUFFLE_MODE.key() + " is " + mode + ", and " + edge,
+            "set it to " + BatchShuffleMode.ALL_EXCHANGES_BLOCKING);
       }
     }
   }

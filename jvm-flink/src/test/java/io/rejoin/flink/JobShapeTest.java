@@ -66,6 +66,25 @@ class JobShapeTest {
   }
 
   @Test
+  void an_exchange_that_is_pipelined_in_batch_is_refused_by_the_setting() {
+    for (boolean exchanges : new boolean[] {true, false}) {
+      StreamExecutionEnvironment environment =
+          environment("execution.batch-shuffle-mode", "ALL_EXCHANGES_PIPELINED");
+      environment.setRuntimeMode(RuntimeExecutionMode.BATCH);
+      DataStream<Long> rows = rows(environment);
+      Rejoin.train(exchanges ? rows.rebalance() : rows, new Nothing())
+          .sinkTo(new DiscardingSink<>());
+      if (exchanges) {
+        String text = refusal(environment);
+        assertTrue(text.contains("execution.batch-shuffle-mode is ALL_EXCHANGES_PIPELINED"), text);
+        assertTrue(text.contains("set it to ALL_EXCHANGES_BLOCKING"), text);
+      } else {
+        assertNotNull(environment.getStreamGraph());
+      }
+    }
+  }
+
+  @Test
   void rows_of_several_inputs_are_refused_in_streaming_and_put_into_an_order_in_batch() {
     StreamExecutionEnvironment environment = environment();
     DataStream<Long> both = rows(environment).union(rows(environment));

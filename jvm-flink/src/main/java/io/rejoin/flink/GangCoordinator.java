@@ -382,7 +382,10 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
 
   @Override
   public synchronized void executionAttemptFailed(int subtask, int attempt, Throwable reason) {
-    String why = "Flink says: " + String.valueOf(reason).split("\n")[0];
+    String why =
+        reason == null
+            ? "Flink restarts it with a task that has failed, or cancels it"
+            : "Flink says: " + reason.toString().split("\n")[0];
     LOG.info("{}: attempt {} of rank {} is over: {}", name, attempt, subtask, why);
     boolean nobodyIsLeft = gathering.failed(subtask, attempt);
     if (isStopping || isResultOfStop) {

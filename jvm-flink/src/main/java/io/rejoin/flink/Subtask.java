@@ -118,9 +118,22 @@ final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, Gan
   Answer ask(CoordinationRequest request) throws IOException, InterruptedException {
     try {
       return unwrapped(send(request).get(ANSWER_SECONDS, TimeUnit.SECONDS));
-    } catch (ExecutionException | TimeoutException | ClassNotFoundException e) {
-      throw new IOException("the JobManager gave no answer to rank " + rank(), e);
+    } catch (TimeoutException e) {
+      throw noAnswer("within " + ANSWER_SECONDS + " s", e);
+    } catch (ExecutionException | ClassNotFoundException e) {
+      throw noAnswer("but a failure (the cause)", e);
     }
+  }
+
+  private IOException noAnswer(String how, Exception cause) {
+    return new IOException(
+        "the JobManager gave no answer to rank "
+            + rank()
+            + " "
+            + how
+            + "; Flink tries this task again. Where it stays so, see in the JobManager's log"
+            + " whether it lives, and on the network whether this TaskManager reaches it",
+        cause);
   }
 
   /** The same without waiting for it: {@code then} gets it on another thread, or null: none. */

@@ -41,29 +41,32 @@ public final class LabeledRow implements HashedRow, Serializable {
   }
 
   /**
-   * By the rounds of XXH64 (Collet, xxhash_spec.md), in four lanes, over the bits of all numbers.
+   * By the rounds of XXH64 (Collet, xxhash_spec.md), in four lanes, over the bits of all numbers;
+   * every NaN has the same, as Flink's serializer writes it.
    */
   @Override
   public long contentHash() {
-    long one = features.length;
-    long two = Double.doubleToRawLongBits(label);
-    long three = Double.doubleToRawLongBits(weight);
+    // A row without features is refused with its place when it is trained on.
+    double[] numbers = features == null ? new double[0] : features;
+    long one = numbers.length;
+    long two = Double.doubleToLongBits(label);
+    long three = Double.doubleToLongBits(weight);
     long four = 0;
     int i = 0;
-    for (; i + 3 < features.length; i += 4) {
-      one = round(one, features[i]);
-      two = round(two, features[i + 1]);
-      three = round(three, features[i + 2]);
-      four = round(four, features[i + 3]);
+    for (; i + 3 < numbers.length; i += 4) {
+      one = round(one, numbers[i]);
+      two = round(two, numbers[i + 1]);
+      three = round(three, numbers[i + 2]);
+      four = round(four, numbers[i + 3]);
     }
-    for (; i < features.length; i++) {
-      four = round(four, features[i]);
+    for (; i < numbers.length; i++) {
+      four = round(four, numbers[i]);
     }
     return round(round(round(one, two), three), four);
   }
 
   private static long round(long hash, double number) {
-    return round(hash, Double.doubleToRawLongBits(number));
+    return round(hash, Double.doubleToLongBits(number));
   }
 
   private static long round(long hash, long bits) {

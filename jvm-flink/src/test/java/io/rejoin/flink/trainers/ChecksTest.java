@@ -8,8 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.flink.Ranks;
 import java.util.List;
+import org.apache.flink.api.common.serialization.SerializerConfigImpl;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.java.typeutils.PojoTypeInfo;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
 import org.junit.jupiter.api.Test;
 
 class ChecksTest {
@@ -48,6 +52,20 @@ class ChecksTest {
   @Test
   void flink_serializes_a_row_as_a_pojo_and_not_by_kryo() {
     assertInstanceOf(PojoTypeInfo.class, TypeInformation.of(LabeledRow.class));
+  }
+
+  @Test
+  void a_row_has_one_hash_whichever_nan_is_in_it_and_whether_or_not_it_was_serialized()
+      throws Exception {
+    LabeledRow row =
+        new LabeledRow(new double[] {1, Double.longBitsToDouble(0xFFF8000000000000L)}, Double.NaN);
+    DataOutputSerializer out = new DataOutputSerializer(64);
+    TypeSerializer<LabeledRow> serializer =
+        TypeInformation.of(LabeledRow.class).createSerializer(new SerializerConfigImpl());
+    serializer.serialize(row, out);
+    LabeledRow read = serializer.deserialize(new DataInputDeserializer(out.getCopyOfBuffer()));
+    assertEquals(row.contentHash(), read.contentHash());
+    assertEquals(new LabeledRow(new double[0]).contentHash(), new LabeledRow(null).contentHash());
   }
 
   @Test

@@ -45,7 +45,6 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private transient Room room;
   private transient String split;
   private transient boolean copies;
-  private transient boolean isRestored;
 
   TrainOperator(
       StreamOperatorParameters<TrainedModel> parameters,
@@ -78,7 +77,6 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
 
   @Override
   public void initializeState(StateInitializationContext context) throws Exception {
-    isRestored = context.isRestored();
     try {
       RawState.read(context, this::restore);
     } catch (RejoinException e) {
@@ -103,8 +101,9 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     room = new Room(subtask, rows, mailbox(), getProcessingTimeService());
     split = "subtask " + subtask.rank();
     if (!intake.isBySplit()) {
-      // From Flink's first checkpoint on a source gives splits back to their readers.
-      rows.owns(split, !isBounded && !isRestored);
+      // Also after a restore: splits that were given since that checkpoint go back to the source,
+      // which may give them to another reader.
+      rows.owns(split, !isBounded);
     }
     copies = getExecutionConfig().isObjectReuseEnabled();
     opened(subtask);

@@ -1,5 +1,7 @@
 package io.rejoin.it.flink;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -8,28 +10,52 @@ import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 
 /** Gives each split to its owner when that comes. */
 public final class FixedSplitsEnumerator implements SplitEnumerator<FixedSplit, List<FixedSplit>> {
+  private static final long BETWEEN_LOOKS_MILLIS = 10;
+
   private final SplitEnumeratorContext<FixedSplit> context;
   private final List<FixedSplit> unassigned;
   private final boolean moves;
+  private final String gate;
+  private boolean isOpen;
 
   /** With these, which nobody has yet. */
   public FixedSplitsEnumerator(
       SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
-    this(context, unassigned, false);
+    this(context, unassigned, false, null);
   }
 
+  /** {@code gate}: a file without which nobody is given any; null for none. */
   FixedSplitsEnumerator(
-      SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned, boolean moves) {
+      SplitEnumeratorContext<FixedSplit> context,
+      List<FixedSplit> unassigned,
+      boolean moves,
+      String gate) {
     this.context = context;
     this.moves = moves;
+    this.gate = gate;
+    this.isOpen = gate == null;
     this.unassigned = new ArrayList<>(unassigned);
   }
 
   @Override
-  public void start() {}
+  public void start() {
+    if (gate != null) {
+      context.callAsync(() -> Files.exists(Path.of(gate)), this::looked, 0, BETWEEN_LOOKS_MILLIS);
+    }
+  }
+
+  private void looked(boolean isThere, Throwable failure) {
+    if (!isOpen && isThere) {
+      isOpen = true;
+      List.copyOf(context.registeredReaders().keySet()).forEach(this::addReader);
+    }
+  }
 
   @Override
   public void addReader(int reader) {
+    if (!isOpen) {
+      return;
+    }
     for (Iterator<FixedSplit> all = unassigned.iterator(); all.hasNext(); ) {
       FixedSplit split = all.next();
       if (split.index() % context.currentParallelism() == reader) {

@@ -29,6 +29,7 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
   private final long[] lengths;
   private String orderMarks;
   private boolean moves;
+  private String givenAfter;
 
   /**
    * With a split for each length.
@@ -100,6 +101,12 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
     return this;
   }
 
+  /** No split is given to a reader before there is a file of this name. */
+  FixedSplitsSource givesSplitsAfter(Path file) {
+    givenAfter = file.toString();
+    return this;
+  }
+
   /** Whether rows come in another order, because this reader has been there before. */
   boolean isOutOfOrder(int reader) {
     return orderMarks != null && !Path.of(orderMarks, "reader-" + reader).toFile().mkdir();
@@ -117,13 +124,13 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
     for (int i = 0; i < lengths.length; i++) {
       all.add(new FixedSplit(i, 0, lengths[i]));
     }
-    return new FixedSplitsEnumerator(context, all, moves);
+    return new FixedSplitsEnumerator(context, all, moves, givenAfter);
   }
 
   @Override
   public SplitEnumerator<FixedSplit, List<FixedSplit>> restoreEnumerator(
       SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
-    return new FixedSplitsEnumerator(context, unassigned, moves);
+    return new FixedSplitsEnumerator(context, unassigned, moves, givenAfter);
   }
 
   @Override

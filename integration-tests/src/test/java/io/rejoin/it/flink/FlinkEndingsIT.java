@@ -134,8 +134,28 @@ class FlinkEndingsIT {
     assertTrue(why.contains("TIMED_OUT"), why);
   }
 
+  @Test
+  @DisplayName("and also where the dead reader was given its splits after Flink's last checkpoint")
+  void a_source_that_moves_what_it_gave_since_a_checkpoint() throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), "another owner, restored").withoutEnd();
+    run.setting("rejoin.call.timeout", "4 s").setting("restart-strategy.fixed-delay.attempts", "2");
+    run.setting("execution.checkpointing.interval", "1 h")
+        .withSplitsThatMove()
+        .withSplitsThatAreGivenLate()
+        .faults("0:" + FlinkRun.HALF_WAY + ":DOWNSTREAM:TELL")
+        .halfWay(
+            () -> {
+              checkpoint(run);
+              run.giveSplits();
+              run.awaitFired();
+              run.processOf(1).signal("KILL");
+            });
+    String why = endsInVain(run);
+    assertTrue(why.contains("TIMED_OUT"), why);
+  }
+
   private static String endsAsSplitsMove(FlinkRun run) throws Exception {
-    // From a checkpoint a reader would have its splits.
+    // From a checkpoint a reader would have the splits that it has now.
     run.withSplitsThatMove()
         .withoutCheckpoints()
         .faults("0:" + FlinkRun.HALF_WAY + ":DOWNSTREAM:TELL")

@@ -102,6 +102,17 @@ final class FlinkRun {
     return this;
   }
 
+  /** Readers are given their splits by {@link #giveSplits} alone. */
+  FlinkRun withSplitsThatAreGivenLate() {
+    training.source().givesSplitsAfter(folder.resolve("splits"));
+    return this;
+  }
+
+  /** Readers are given their splits. */
+  void giveSplits() throws IOException {
+    Files.createFile(folder.resolve("splits"));
+  }
+
   /** A split's reader waits for ever before this row. */
   FlinkRun heldBefore(int split, long row) {
     training.source().gate(split, row, folder.resolve("never").toString());

@@ -131,6 +131,9 @@ final class JobShape {
     // In batch what comes before and after the ranks may have its slots before and after them.
     JobSlots.of(isBatch() ? List.of(trainer) : operators()).check(configuration);
     warnings(trainer).forEach(LOG::warn);
+    if (!settings.flag(FlinkSettings.ALLOW_REGION_RESTART)) {
+      unseenWarning(trainer).ifPresent(LOG::warn);
+    }
     heartbeatAdvice().ifPresent(LOG::info);
   }
 
@@ -185,6 +188,24 @@ final class JobShape {
       }
     }
     return warnings;
+  }
+
+  /**
+   * What a Table program takes from a stream isn't among an environment's transformations, and no
+   * part of Flink that is called while the graph is made knows all of it.
+   */
+  Optional<String> unseenWarning(Transformation<?> trainer) {
+    if (isBatch() || edges.stream().anyMatch(edge -> edge.from == trainer)) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        "nothing is seen that takes the models of \""
+            + trainer.getName()
+            + "\". Where a Table or an SQL statement does, edges below aren't checked: by a"
+            + " grouping, a join or another parallelism there a single subtask couldn't be"
+            + " restarted alone, and one death restarts all from Flink's last checkpoint. See in"
+            + " Flink's web page that all edges are FORWARD, or write models by a sink of the"
+            + " DataStream API");
   }
 
   /**

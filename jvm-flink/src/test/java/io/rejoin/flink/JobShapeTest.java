@@ -20,6 +20,7 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.junit.jupiter.api.Test;
 
 class JobShapeTest {
@@ -112,6 +113,24 @@ class JobShapeTest {
     assertTrue(text.contains("isn't in one task with its source"), text);
     assertTrue(text.contains("execution.checkpointing.timeout"), text);
     assertEquals("", endWarning(environment("rejoin.slot-sharing-group", "ranks")));
+  }
+
+  @Test
+  void models_that_only_a_table_program_takes_are_warned_of() throws Exception {
+    StreamExecutionEnvironment environment = environment();
+    DataStream<TrainedModel> models = Rejoin.train(rows(environment), new Nothing());
+    StreamTableEnvironment tables = StreamTableEnvironment.create(environment);
+    tables.createTemporaryView("models", tables.fromDataStream(models));
+    assertTrue(unseenWarning(environment, models).contains("all edges are FORWARD"));
+    models.sinkTo(new DiscardingSink<>());
+    assertEquals("", unseenWarning(environment, models));
+  }
+
+  private static String unseenWarning(
+      StreamExecutionEnvironment environment, DataStream<TrainedModel> models) {
+    return JobShape.of(environment.getTransformations(), environment.getConfiguration())
+        .unseenWarning(models.getTransformation())
+        .orElse("");
   }
 
   private static String endWarning(StreamExecutionEnvironment environment) {

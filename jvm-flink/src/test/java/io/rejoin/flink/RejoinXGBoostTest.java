@@ -379,6 +379,8 @@ class RejoinXGBoostTest {
         bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
     assertFails(
         bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
+    assertFails(
+        bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
     Configuration misspelt = new Configuration();
     misspelt.setString("rejoin.hok", "off");
     assertFails(bad, () -> training(LOGISTIC).train(rows, misspelt), "rejoin.hok");

@@ -12,7 +12,6 @@ import io.rejoin.TrainingEvent;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.io.IOException;
-import java.lang.reflect.Method;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
 import java.util.List;
@@ -20,10 +19,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongPredicate;
 import org.apache.flink.metrics.MetricGroup;
-import org.apache.flink.runtime.checkpoint.CheckpointCoordinator;
-import org.apache.flink.runtime.checkpoint.CheckpointProperties;
-import org.apache.flink.runtime.checkpoint.PendingCheckpoint;
-import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequestHandler;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
@@ -458,54 +453,5 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   @Override
   public synchronized void close() {
     endGang("the Flink job is over");
-  }
-
-  /** Makes one. */
-  static final class Provider implements OperatorCoordinator.Provider {
-    private static final long serialVersionUID = 1L;
-
-    private final String name;
-    private final OperatorID id;
-    private final SettingValues settings;
-    private final boolean keepsResult;
-
-    Provider(String name, OperatorID id, SettingValues settings, boolean keepsResult) {
-      this.name = name;
-      this.id = id;
-      this.settings = settings;
-      this.keepsResult = keepsResult;
-    }
-
-    @Override
-    public OperatorID getOperatorId() {
-      return id;
-    }
-
-    @Override
-    public OperatorCoordinator create(Context context) {
-      return new GangCoordinator(
-          name, context, settings, keepsResult, checkpoint -> isStop(context, checkpoint));
-    }
-
-    /**
-     * The properties of a checkpoint are for Flink's own package; all supported releases have it.
-     */
-    private static boolean isStop(Context context, long checkpoint) {
-      CheckpointCoordinator flinks = context.getCheckpointCoordinator();
-      PendingCheckpoint pending =
-          flinks == null ? null : flinks.getPendingCheckpoints().get(checkpoint);
-      if (pending == null) {
-        return false;
-      }
-      try {
-        Method properties = PendingCheckpoint.class.getDeclaredMethod("getProps");
-        properties.setAccessible(true);
-        return ((CheckpointProperties) properties.invoke(pending)).isSynchronous();
-      } catch (ReflectiveOperationException | RuntimeException e) {
-        LOG.warn(
-            "whether checkpoint {} is to stop the job isn't known in this Flink", checkpoint, e);
-        return false;
-      }
-    }
   }
 }

@@ -63,6 +63,6 @@ abstract class RankOperatorFactory<T, M> extends AbstractStreamOperatorFactory<M
 
   @Override
   public final OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID id) {
-    return new GangCoordinator.Provider(name, id, settings, keepsResult);
+    return new GangProvider(name, id, settings, keepsResult);
   }
 }

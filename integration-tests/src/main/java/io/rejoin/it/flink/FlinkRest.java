@@ -9,6 +9,7 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
@@ -16,6 +17,10 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 public final class FlinkRest {
   /** Within this time it answers. */
   static final Duration ANSWER = Duration.ofSeconds(30);
+
+  // Flink says so before its JobManager leads, which in a cluster that starts is soon.
+  private static final int ELECTING = 503;
+  private static final long BETWEEN_TRIES_MILLIS = 20;
 
   private final ObjectMapper json = new ObjectMapper();
   private final HttpClient http = HttpClient.newHttpClient();
@@ -65,7 +70,12 @@ public final class FlinkRest {
             .method(method, body)
             .build();
     try {
+      long deadline = System.nanoTime() + ANSWER.toNanos();
       HttpResponse<String> answer = http.send(request, BodyHandlers.ofString());
+      while (answer.statusCode() == ELECTING && System.nanoTime() < deadline) {
+        TimeUnit.MILLISECONDS.sleep(BETWEEN_TRIES_MILLIS);
+        answer = http.send(request, BodyHandlers.ofString());
+      }
       if (answer.statusCode() >= 300) {
         throw new IOException(
             method + " " + path + ": status " + answer.statusCode() + ", " + answer.body());

@@ -1,4 +1,4 @@
-//! The log: log4rs to stderr, which Spark and Flink collect. The only thing in this crate that a process has once.
+//! The log: log4rs to stderr, which Spark and Flink collect.
 
 use log::LevelFilter;
 use log4rs::append::console::{ConsoleAppender, Target};

@@ -72,7 +72,8 @@ public final class CommonSettings {
               "encrypt",
               SettingType.FLAG,
               "false",
-              "encrypts all links between ranks and executors; those to the tracker always are")
+              "encrypts all links between ranks and their processes; those to the tracker always"
+                  + " are")
           .toTracker("encrypt")
           .toAgent("encrypt");
 

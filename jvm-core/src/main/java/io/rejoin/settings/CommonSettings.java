@@ -72,7 +72,7 @@ public final class CommonSettings {
               "encrypt",
               SettingType.FLAG,
               "false",
-              "encrypts all links between ranks and their processes; those to the tracker always"
+              "encrypts all links between the ranks' processes; those to the tracker always"
                   + " are")
           .toTracker("encrypt")
           .toAgent("encrypt");

@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import time
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple, Union
 
 from . import _arguments as given, _library as c
 from ._arguments import refused
@@ -79,7 +79,7 @@ class Tracker(Owner):
         own_may_be_lost: bool = False,
     ) -> None:
         super().__init__(None)
-        self._polling = threading.RLock()  # a signal handler may ask for the result
+        self._polling, self._polls = threading.RLock(), False  # a signal handler may ask for the result
         config = c.TrackerConfig(ctypes.sizeof(c.TrackerConfig), _above("world", world))
         config.job = None if job is None else given.text("job", job)
         if secret is not None:
@@ -126,23 +126,34 @@ class Tracker(Owner):
         if timeout is not None and not 0 <= timeout < float("inf"):
             raise refused(f"timeout is {timeout!r}; expected seconds, 0 or more, or None")
         until = None if timeout is None else time.monotonic() + timeout
-        event = ctypes.c_char_p()
         while True:
             left = _LOOK if until is None else max(0.0, min(until - time.monotonic(), _LOOK))
             with self._using() as handle:
                 if not self._polling.acquire(blocking=False):
                     raise RejoinError(Code.BAD_STATE, "another thread polls this Tracker; one at a time does")
                 try:
-                    status = c.library.rejoin_tracker_poll(handle, int(left * 1000), ctypes.byref(event))
-                    if event.value is not None:
-                        ((name, fields),) = json.loads(event.value).items()
-                        return Event(name, fields)
-                    if status != c.OK and c.library.rejoin_tracker_is_over(handle) == 0:
-                        raise _error(handle, status)
+                    status, event = self._polled(handle, int(left * 1000))
                 finally:
                     self._polling.release()
-            if status != c.OK or (until is not None and time.monotonic() >= until):
-                return None
+            if event is not None or status != c.OK or (until is not None and time.monotonic() >= until):
+                return event
+
+    def _polled(self, handle: int, millis: int) -> Tuple[int, Optional[Event]]:
+        """One look. What it finds is in the library's memory until the next one."""
+        if self._polls:
+            raise RejoinError(Code.BAD_STATE, "a signal handler polls this Tracker inside of a poll; ask for over there")
+        self._polls = True
+        try:
+            event = ctypes.c_char_p()
+            status: int = c.library.rejoin_tracker_poll(handle, millis, ctypes.byref(event))
+            if event.value is not None:
+                ((name, fields),) = json.loads(event.value).items()
+                return status, Event(name, fields)
+            if status != c.OK and c.library.rejoin_tracker_is_over(handle) == 0:
+                raise _error(handle, status)
+            return status, None
+        finally:
+            self._polls = False
 
     @property
     def over(self) -> bool:

@@ -344,6 +344,29 @@ class InThisProcess(unittest.TestCase):
         said = (ended.returncode, ended.stdout.strip())
         self.assertEqual(said, (0, "BAD_STATE: this Tracker is closed"), ended.stderr)
 
+    def test_a_signal_handler_that_polls_inside_of_a_poll_is_refused_and_may_ask_for_the_result(self):
+        program = """
+            import signal, rejoin
+            def handler(*_):
+                for call in (lambda: tracker.poll(0), tracker.result):
+                    try:
+                        call()
+                    except rejoin.RejoinError as error:
+                        print(error)
+                tracker.cancel("enough")
+            tracker = rejoin.Tracker(2, members=50)
+            signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            print([event.name for event in tracker])
+            """
+        command = [sys.executable, "-c", textwrap.dedent(program)]
+        ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        polled, asked, events = ended.stdout.splitlines()
+        self.assertIn("BAD_STATE: a signal handler polls this Tracker inside of a poll", polled)
+        self.assertIn("BAD_STATE: ", asked)
+        self.assertIn("JobFailed", events)
+
     def test_what_is_refused_while_another_thread_polls_says_why(self):
         with rejoin.Tracker(2, members=LIMIT) as tracker:
             poller = threading.Thread(target=lambda: list(tracker))

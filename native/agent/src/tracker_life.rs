@@ -88,12 +88,13 @@ impl Beginning {
             let options = File::options().write(true).create(true).truncate(false).mode(0o600).open(&lock);
             let Ok(file) = options else { return Ok(None) };
             match file.try_lock() {
+                Ok(()) if is_at(&file, &lock) => return Ok(Some(Beginning { lock, _held: file })),
                 // Whoever had it has removed it, and the next one may have made another one since.
-                Ok(()) if !is_at(&file, &lock) => {}
-                Ok(()) => return Ok(Some(Beginning { lock, _held: file })),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                Ok(()) | Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
+                // A link that leads elsewhere, or a file system whose files have no number of their own.
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(None),
                 Err(TryLockError::WouldBlock) => {
                     let text = format!(
                         "another tracker is about to write the join file {} since {} s; see that it goes on or end it",
@@ -102,7 +103,6 @@ impl Beginning {
                     );
                     return Err(Error::new(Code::Io, text));
                 }
-                Err(TryLockError::Error(_)) => return Ok(None),
             }
         }
     }

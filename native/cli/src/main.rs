@@ -36,9 +36,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use times::{silence, time};
 
-/// A host that is gone without a word is noticed by the connection's end, also when the job is over and nobody is
-/// waited for by the tracker.
-const SSH: &str = "ssh -o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
+/// How other hosts are reached where it isn't said. A host that is gone without a word is noticed by the connection's
+/// end, also when the job is over and nobody is waited for by the tracker; before that the tracker's own limit decides.
+fn ssh(lost_after: Duration) -> String {
+    const INTERVAL: u64 = 5;
+    let count = (2 * lost_after.as_secs()).div_ceil(INTERVAL).max(3);
+    format!("ssh -o BatchMode=yes -o ServerAliveInterval={INTERVAL} -o ServerAliveCountMax={count}")
+}
 
 /// Training in lock-step that survives a death by starting one rank again.
 #[derive(Parser)]
@@ -101,9 +105,10 @@ struct RunArguments {
     )]
     hosts: Option<Vec<(String, u32)>>,
     /// The command that starts a command on another host (--hosts, --discovery), with its options. It is given the host
-    /// and a line for a shell, hands its standard input on, and asks for no password.
-    #[arg(long, conflicts_with = "join", default_value = SSH, value_name = "COMMAND")]
-    ssh: String,
+    /// and a line for a shell, hands its standard input on, and asks for no password [default: ssh -o BatchMode=yes, by
+    /// which a host that is gone without a word is noticed after 15 s, or twice --lost-after].
+    #[arg(long, conflicts_with = "join", value_name = "COMMAND")]
+    ssh: Option<String>,
     /// Where the tracker listens, an address that other hosts reach [default: the one on the way to other hosts if such
     /// are named by --hosts, or by --discovery at first; else 127.0.0.1].
     #[arg(long, conflicts_with = "join", value_name = "ADDRESS[:PORT]")]
@@ -445,7 +450,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         world,
         joining,
         hosts: arguments.hosts,
-        ssh: arguments.ssh,
+        ssh: arguments.ssh.unwrap_or_else(|| ssh(arguments.limits.lost_after)),
         listen: arguments.listen,
         elastic,
         discovery: arguments.discovery,

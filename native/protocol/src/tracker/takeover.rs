@@ -169,8 +169,11 @@ impl Tracker {
             && view.agents.iter().all(|agent| self.agents.contains_key(&agent.agent))
     }
 
-    fn holds_anything(&self) -> bool {
-        self.agents.values().any(|agent| !agent.held.is_empty())
+    /// Whether all who were there when a view was made live, and hold no checkpoint: so none of them has entered a
+    /// version since.
+    fn holds_nothing(&self, view: &View) -> bool {
+        let lives = |agent: AgentId| self.agents.get(&agent).is_some_and(AgentRecord::counts);
+        view.agents.iter().all(|at| lives(at.agent)) && self.agents.values().all(|agent| agent.held.is_empty())
     }
 
     fn take_over(&mut self, takeover: Takeover) {
@@ -192,8 +195,7 @@ impl Tracker {
                 // A view says which ranks were there, and not how far they were; and there may have been newer ones.
                 let is_last = self.has_all_agents_of(&view);
                 let has_not_begun = some_rank_never_started || !was_planned && is_last;
-                // What anybody entered after it would be held: all who could have are here.
-                let is_at_the_beginning = view.highest == Some(Version(0)) && is_last && !self.holds_anything();
+                let is_at_the_beginning = view.highest == Some(Version(0)) && is_last && self.holds_nothing(&view);
                 let loses_nothing = has_not_begun || is_at_the_beginning;
                 self.planned.has_been = was_planned && !has_not_begun;
                 self.fence_those_before(&view);

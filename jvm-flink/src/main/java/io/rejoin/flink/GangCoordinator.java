@@ -40,17 +40,17 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private final Context context;
   private final SettingValues settings;
   private final boolean keepsResult;
-  private final LongPredicate isStop;
+  private final LongPredicate isDrain;
   private final Gathering gathering;
   private final JobTotals totals = new JobTotals();
   private Tracker tracker;
   private Thread closing;
   private Answer join;
   private byte[] result;
-  // Flink has begun to stop the job with a savepoint, and no attempt has failed since.
-  private boolean isStopping;
+  // Flink has begun to stop the job and to drain it, and no attempt has failed since.
+  private boolean isDraining;
   // It had begun before the result was there, which may be that of inputs which were cut short.
-  private boolean isResultOfStop;
+  private boolean isResultOfDrain;
   private long waitingSince;
   private long reported;
 
@@ -59,20 +59,20 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
    *
    * @param keepsResult whether the result is in Flink's checkpoints from the end on, because ranks
    *     that begin again from one haven't got it in theirs
-   * @param isStop whether the checkpoint of this id, which has just begun, is a savepoint by which
-   *     Flink stops the job
+   * @param isDrain whether the checkpoint of this id, which has just begun, is a savepoint with
+   *     which Flink ends the inputs ({@code --drain})
    */
   GangCoordinator(
       String name,
       Context context,
       SettingValues settings,
       boolean keepsResult,
-      LongPredicate isStop) {
+      LongPredicate isDrain) {
     this.name = name;
     this.context = context;
     this.settings = settings;
     this.keepsResult = keepsResult;
-    this.isStop = isStop;
+    this.isDrain = isDrain;
     this.gathering = new Gathering(context.currentParallelism());
     register(context.metricGroup().addGroup("rejoin"));
   }
@@ -351,7 +351,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private synchronized void ended(Tracker followed) {
     if (followed == tracker) {
       result = followed.result();
-      isResultOfStop = isStopping;
+      isResultOfDrain = isDraining;
     }
   }
 
@@ -383,8 +383,8 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
             : "Flink says: " + reason.toString().split("\n")[0];
     LOG.info("{}: attempt {} of rank {} is over: {}", name, attempt, subtask, why);
     boolean nobodyIsLeft = gathering.failed(subtask, attempt);
-    if (isStopping || isResultOfStop) {
-      stopHasFailed();
+    if (isDraining || isResultOfDrain) {
+      drainHasFailed();
       return;
     }
     if (result != null || tracker == null) {
@@ -403,18 +403,19 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   }
 
   /**
-   * Flink fails all attempts that had come to a savepoint by which it can't stop the job, each by
-   * itself, and the next ones begin from its last checkpoint. What {@code --drain} took for the end
-   * of the inputs was none.
+   * Flink fails all attempts that had come to a savepoint with which it can't drain the job, each
+   * by itself, and the next ones begin from its last checkpoint: what was taken for the end of the
+   * inputs was none. (Where it only stops the job, the inputs haven't ended, and ranks that live go
+   * on.)
    */
-  private void stopHasFailed() {
-    isStopping = false;
-    isResultOfStop = false;
+  private void drainHasFailed() {
+    isDraining = false;
+    isResultOfDrain = false;
     boolean wasOver = result != null;
     result = null;
-    gathering.stopHasFailed();
+    gathering.drainHasFailed();
     endGang(
-        "Flink couldn't stop the job with a savepoint, so all ranks begin again"
+        "Flink couldn't drain the job with a savepoint, so all ranks begin again"
             + (wasOver ? ", and what was trained at the end of the drained inputs isn't all" : ""));
   }
 
@@ -432,16 +433,16 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   public synchronized void resetToCheckpoint(long checkpoint, byte[] data) {
     gathering.reset();
     result = data == null || data.length == 0 ? null : data;
-    isStopping = false;
-    isResultOfStop = false;
+    isDraining = false;
+    isResultOfDrain = false;
     nobodyIsAbsent();
     endGang("Flink resets all subtasks to checkpoint " + checkpoint);
   }
 
   @Override
   public synchronized void checkpointCoordinator(long checkpoint, CompletableFuture<byte[]> done) {
-    isStopping = isStop.test(checkpoint);
-    boolean isAll = result != null && !isResultOfStop;
+    isDraining = isDrain.test(checkpoint);
+    boolean isAll = result != null && !isResultOfDrain;
     done.complete(keepsResult && isAll ? result : new byte[0]);
   }
 

@@ -5,6 +5,8 @@ import java.lang.reflect.Method;
 import org.apache.flink.runtime.checkpoint.CheckpointCoordinator;
 import org.apache.flink.runtime.checkpoint.CheckpointProperties;
 import org.apache.flink.runtime.checkpoint.PendingCheckpoint;
+import org.apache.flink.runtime.checkpoint.SavepointType;
+import org.apache.flink.runtime.checkpoint.SnapshotType;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
 import org.slf4j.Logger;
@@ -35,11 +37,11 @@ final class GangProvider implements OperatorCoordinator.Provider {
   @Override
   public OperatorCoordinator create(OperatorCoordinator.Context context) {
     return new GangCoordinator(
-        name, context, settings, keepsResult, checkpoint -> isStop(context, checkpoint));
+        name, context, settings, keepsResult, checkpoint -> isDrain(context, checkpoint));
   }
 
   /** The properties of a checkpoint are for Flink's own package; all supported releases have it. */
-  private static boolean isStop(OperatorCoordinator.Context context, long checkpoint) {
+  private static boolean isDrain(OperatorCoordinator.Context context, long checkpoint) {
     CheckpointCoordinator flinks = context.getCheckpointCoordinator();
     PendingCheckpoint pending =
         flinks == null ? null : flinks.getPendingCheckpoints().get(checkpoint);
@@ -49,10 +51,15 @@ final class GangProvider implements OperatorCoordinator.Provider {
     try {
       Method properties = PendingCheckpoint.class.getDeclaredMethod("getProps");
       properties.setAccessible(true);
-      return ((CheckpointProperties) properties.invoke(pending)).isSynchronous();
+      return drains(((CheckpointProperties) properties.invoke(pending)).getCheckpointType());
     } catch (ReflectiveOperationException | RuntimeException e) {
-      LOG.warn("whether checkpoint {} is to stop the job isn't known in this Flink", checkpoint, e);
+      LOG.warn("whether checkpoint {} drains the job isn't known in this Flink", checkpoint, e);
       return false;
     }
+  }
+
+  /** Not what only stops the job: then inputs aren't cut short. */
+  static boolean drains(SnapshotType type) {
+    return type instanceof SavepointType && ((SavepointType) type).shouldDrain();
   }
 }

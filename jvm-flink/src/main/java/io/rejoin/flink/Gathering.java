@@ -199,10 +199,10 @@ final class Gathering {
   }
 
   /**
-   * Flink couldn't stop the job with a savepoint: all attempts that run end, and whatever they
+   * Flink couldn't drain the job with a savepoint: all attempts that run end, and whatever they
    * still ask for isn't theirs any more.
    */
-  void stopHasFailed() {
+  void drainHasFailed() {
     present.forEach((rank, attempt) -> attempts.merge(rank, attempt + 1, Math::max));
     present.clear();
     stopping.clear();

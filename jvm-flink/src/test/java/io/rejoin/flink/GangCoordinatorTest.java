@@ -28,7 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
 class GangCoordinatorTest {
   private static final int WORLD = 2;
   private static final long LIMIT_MILLIS = 60_000;
-  private static final long STOP = 7;
+  private static final long DRAIN = 7;
   private static final byte[] RESULT = {1, 2, 3};
   private static final Communicator.Limits LIMITS =
       new Communicator.Limits(LIMIT_MILLIS, LIMIT_MILLIS, LIMIT_MILLIS);
@@ -39,7 +39,7 @@ class GangCoordinatorTest {
           context(),
           FlinkSettings.of(Map.of("rejoin.tracker.host", "127.0.0.1"), true),
           true,
-          checkpoint -> checkpoint == STOP);
+          checkpoint -> checkpoint == DRAIN);
 
   private static OperatorCoordinator.Context context() {
     OperatorCoordinatorMetricGroup metrics =
@@ -171,13 +171,13 @@ class GangCoordinatorTest {
     assertEquals(Answer.Kind.OVER, ask(0, 1).kind);
     fail(1, 0);
     assertEquals(Answer.Kind.OVER, ask(1, 1).kind);
-    assertArrayEquals(RESULT, checkpoint(STOP + 1));
+    assertArrayEquals(RESULT, checkpoint(DRAIN + 1));
   }
 
   @Test
   void what_was_trained_at_the_end_of_drained_inputs_is_forgotten_when_the_savepoint_fails(
       @TempDir Path folder) throws Exception {
-    assertEquals(0, checkpoint(STOP).length);
+    assertEquals(0, checkpoint(DRAIN).length);
     trainToTheEnd(folder);
     fail(0, 0);
     // Flink is about to fail it, too.
@@ -191,15 +191,15 @@ class GangCoordinatorTest {
     Answer next = ask(1, 1);
     assertEquals(Answer.Kind.JOIN, next.kind);
     assertEquals(2, next.gang);
-    assertEquals(0, checkpoint(STOP + 1).length);
+    assertEquals(0, checkpoint(DRAIN + 1).length);
   }
 
   @Test
   void what_was_trained_at_the_end_of_drained_inputs_is_in_no_checkpoint(@TempDir Path folder)
       throws Exception {
-    checkpoint(STOP);
+    checkpoint(DRAIN);
     trainToTheEnd(folder);
-    assertEquals(0, checkpoint(STOP + 1).length);
+    assertEquals(0, checkpoint(DRAIN + 1).length);
     fail(1, 0);
     assertEquals(Answer.Kind.WAIT, ask(1, 1).kind);
   }

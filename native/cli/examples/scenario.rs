@@ -223,7 +223,7 @@ fn work() -> Result<(), Error> {
         own: is_wanted("own"),
         empty: is_wanted("empty"),
     };
-    let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };
+    let limits = Limits { call: Duration::from_secs(70), ..Limits::default() };
     let Some(mut ranks) = launched.join("scenario", limits)? else {
         println!("the job was over");
         return Ok(());

@@ -65,6 +65,8 @@ impl Exchange {
             }
             let now = Instant::now();
             let Some(left) = limit.left(now) else { return ExchangeOutcome::Late };
+            let awaited = self.machine.awaited(schedule).chain(self.machine.untaken(schedule));
+            peer_links.listen(awaited.map(|(peer, _)| peer), now);
             if peer_links.has_to_report(now) {
                 return ExchangeOutcome::Changed;
             }

@@ -294,6 +294,18 @@ impl PeerLinks {
         }
     }
 
+    /// Gives up the links to those of these ranks, which are waited for, that are out of reach.
+    pub(super) fn listen(&mut self, peers: impl Iterator<Item = usize>, now: Instant) {
+        let generation = self.expected.map(|expected| expected.generation).unwrap_or_default();
+        for peer in peers {
+            let link = self.peer_links[peer].link.take_if(|link| link.is_out_of_reach(now));
+            if let Some(link) = link {
+                link.reset();
+                self.broke(peer, generation, Link::OUT_OF_REACH.into());
+            }
+        }
+    }
+
     fn broke(&mut self, peer: usize, generation: Generation, reason: String) {
         self.peer_links[peer].link = None;
         self.cut(Rank(peer as u32), Some(generation), reason, true);

@@ -41,6 +41,7 @@ mod output;
 mod reset;
 mod secret;
 pub mod shm;
+mod silence;
 
 pub use backoff::{Backoff, Pause};
 pub use entrance::{Arrival, Entrance};

@@ -4,6 +4,7 @@ use crate::cipher::Cipher;
 use crate::handshake::{Handshake, HandshakeStep, INPUT_LIMIT};
 use crate::input::{self, Filled, Input};
 use crate::output::{self, Output};
+use crate::silence::Silence;
 use crate::{Hello, Keys, LinkError, Purpose};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
@@ -15,7 +16,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the kernel takes for the tracker beyond what is on its way.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -77,6 +78,7 @@ struct Shaking {
 /// How long a handshake may take is for the driver to watch ([`Received::Established`]).
 pub struct Link {
     socket: TcpStream,
+    silence: Silence,
     peer: SocketAddr,
     hello: Option<Hello>,
     stage: Stage,
@@ -129,7 +131,8 @@ impl Link {
     ) -> io::Result<Link> {
         let options = SockRef::from(&socket);
         options.set_tcp_nodelay(true)?;
-        // Silent ends are found by heartbeats. This is for links without any, and clears them away in half a minute.
+        // Silent ends are found by heartbeats. This is for links without any: it finds them in half a minute, but only
+        // while nothing is on its way to them. For the rest see [`Link::is_out_of_reach`].
         options.set_tcp_keepalive(
             &TcpKeepalive::new()
                 .with_time(Duration::from_secs(15))
@@ -137,7 +140,8 @@ impl Link {
                 .with_retries(3),
         )?;
         let stage = stage(Box::new(Shaking { handshake, input: BytesMut::with_capacity(INPUT_LIMIT) }));
-        Ok(Link { socket, peer, hello, stage, output, failed: None, unwritable: false })
+        let silence = Silence::default();
+        Ok(Link { socket, silence, peer, hello, stage, output, failed: None, unwritable: false })
     }
 
     /// From now on a silent end is found in about this time, at least a second: for a link without heartbeats of its
@@ -152,6 +156,17 @@ impl Link {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         options.set_tcp_user_timeout(Some(limit))?;
         Ok(())
+    }
+
+    /// Why a link is given up that [`Link::is_out_of_reach`].
+    pub const OUT_OF_REACH: &'static str = "the other host has answered nothing for 30 s: packets between the two \
+                                            hosts are dropped (a firewall, a route), or that host is frozen";
+
+    /// Whether nothing at all has come from the other end's kernel for 30 s, though it was asked. For
+    /// who waits for the other end, and looks each second at least; of a longer pause no more than
+    /// that counts. A process that is frozen, or has no room for what it is sent, is within reach.
+    pub fn is_out_of_reach(&mut self, now: Instant) -> bool {
+        self.silence.look(&self.socket, now)
     }
 
     /// The socket, to register it. Deregister it from one [`mio::Poll`] before registering it with another.

@@ -63,6 +63,13 @@ impl Network {
         ip(&["link", "set", &self.link(host), "up"]);
     }
 
+    /// Has the bridge pass nothing between hosts, which this machine reaches still, or everything again.
+    fn isolate(&self, hosts: &[u32], how: &str) {
+        for host in hosts {
+            ip(&["link", "set", &self.link(*host), "type", "bridge_slave", "isolated", how]);
+        }
+    }
+
     /// A launcher on a host with two slots, whose program ends when the world has had these sizes.
     fn slots(&self, job: &Job, host: u32, sizes: &[&str]) -> Started {
         let (namespace, name) = (&self.namespaces[host as usize - 1], format!("host{host}"));
@@ -119,6 +126,27 @@ fn a_rank_is_killed_and_a_host_is_cut_off_without_a_word_and_the_model_is_that_o
     ran.says("died (on 10.").says("is killed: ").says("is out of reach (the connection to 10.");
     // They would wait for their tracker.
     hosts.kill(b);
+}
+
+#[test]
+#[ignore = "in make test-long; needs root"]
+fn hosts_that_reach_the_tracker_and_not_each_other_notice_it_and_go_on_when_they_do_again() {
+    let network = Network::of(2);
+    let [here, a, b] = [0, 1, 2].map(|index: usize| network.addresses[index].as_str());
+    let named = network.addresses[1..].iter().cloned().zip(network.namespaces.iter().cloned());
+    let hosts = Hosts::within(&[a, b], named.collect());
+    let job = Job::new();
+    let (events, ssh, program, listed) = (job.events(), hosts.client(), example("scenario"), format!("{a}:2,{b}:2"));
+    let options = ["run", "-H", &listed, "-n", "4", "--listen", here, "--ssh", &ssh, "--events", &events];
+    let mut run = job.start("run", &[&options[..], &["--timeout", "100s", "--", &program, ITERATIONS]].concat());
+    job.is_under_way();
+    network.isolate(&[1, 2], "on");
+    let said = || std::fs::read_to_string(&events).unwrap_or_default();
+    until("a link is given up", || said().contains("the other host has answered nothing for 30 s"));
+    network.isolate(&[1, 2], "off");
+    let ran = run.ended().ended(0);
+    assert_eq!(digest(&[&ran]), undisturbed());
+    assert!(!ran.err.contains("died"), "nobody is lost by it: {}", ran.err);
 }
 
 /// A job of at least 2 and at most 4 ranks, of two hosts with two slots each, when the second host has been cut off

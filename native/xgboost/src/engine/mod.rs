@@ -10,7 +10,7 @@ mod moving;
 
 use crate::bridge_config::BridgeConfig;
 use crate::bridged_rank::{BridgedRank, Door, Halt};
-use crate::channel::StartPoint;
+use crate::channel::{StartPoint, Trouble};
 use crate::faults::Watch;
 use crate::shared::{Command, Commands, Shared};
 use crate::sources::{Source, Sources, WAKER};
@@ -20,6 +20,7 @@ use mio::{Events, Poll, Waker};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{MemberId, Rank};
+use rejoin_transport::Link;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -31,6 +32,9 @@ const EVENTS: usize = 256;
 
 /// How soon a boundary that is not at rest is looked at again, if no event comes before.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How often it is looked whether the other ends of links are within reach.
+const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// Sockets of a worker that is being freed, until they are reset.
 struct PendingReset {
@@ -53,6 +57,8 @@ pub(crate) struct Engine {
     busy: VecDeque<(Rank, Rank)>,
     /// How many were turned away at the gates.
     strangers: u64,
+    /// When it was looked last whether the links' other ends are within reach.
+    listened: Option<Instant>,
     /// A call on its own thread has panicked within the engine.
     pub(crate) has_panicked: bool,
     over: bool,
@@ -129,6 +135,7 @@ impl Engine {
             watch: Watch::default(),
             busy: VecDeque::new(),
             strangers: 0,
+            listened: None,
             has_panicked: false,
             over: false,
         })))
@@ -144,7 +151,29 @@ impl Engine {
         self.move_all();
         self.look_at_boundaries();
         self.look_at_gates();
+        self.listen();
         self.keep_times();
+    }
+
+    /// Gives up links whose other ends are out of reach.
+    fn listen(&mut self) {
+        let now = Instant::now();
+        if self.listened.is_some_and(|listened| now < listened + LISTEN_AGAIN / 2) {
+            return;
+        }
+        self.listened = Some(now);
+        let mut silent = Vec::new();
+        for bridged_rank in &mut self.bridged_ranks {
+            let rank = bridged_rank.rank;
+            for channel in bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels) {
+                if channel.link.as_mut().is_some_and(|link| link.link.is_out_of_reach(now)) {
+                    silent.push((rank, channel.peer));
+                }
+            }
+        }
+        for (rank, peer) in silent {
+            self.handle_trouble(rank, peer, Trouble::Link(Link::OUT_OF_REACH.into()));
+        }
     }
 
     /// Does what was asked on the asking thread, after all that was asked before. Whether a caller
@@ -182,6 +211,9 @@ impl Engine {
         let moments = self.next_reset().into_iter().chain(resumes).chain(gates);
         // Rounded up to the poll's milliseconds, so that it doesn't wake before the moment.
         let next = moments.min().map(|moment| moment.saturating_duration_since(now) + Duration::from_micros(999));
+        let trainings = self.bridged_ranks.iter().flat_map(|bridged_rank| &bridged_rank.training);
+        let has_link = trainings.flat_map(|training| &training.channels).any(|channel| channel.link.is_some());
+        let next = if has_link { Some(next.map_or(LISTEN_AGAIN, |next| next.min(LISTEN_AGAIN))) } else { next };
         if self.bridged_ranks.iter().any(|bridged_rank| bridged_rank.waiting.is_some()) {
             return Some(next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
         }

@@ -11,7 +11,11 @@ use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::Link;
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A wish that has lasted for so long is told, and how often.
+const SAY_AFTER: Duration = Duration::from_secs(5);
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// Fetches of results that have to wait.
 #[derive(Default)]
@@ -32,6 +36,9 @@ pub(super) struct ResultsFetch {
     next: u32,
     coming: Option<Coming>,
     pub(super) last_heard: Instant,
+    began: Instant,
+    /// When it was last told that it doesn't come to an end.
+    said: Option<Instant>,
 }
 
 /// A result of which not all bytes are here.
@@ -46,7 +53,18 @@ struct Coming {
 impl ResultsFetch {
     pub(super) fn new(member: MemberId, fetch: collective::Fetch) -> Self {
         let (holders, next) = (fetch.holders.clone().into(), fetch.from);
-        ResultsFetch { member, fetch, holders, holder: None, next, coming: None, last_heard: Instant::now() }
+        let now = Instant::now();
+        ResultsFetch {
+            member,
+            fetch,
+            holders,
+            holder: None,
+            next,
+            coming: None,
+            last_heard: now,
+            began: now,
+            said: None,
+        }
     }
 
     pub(super) fn next_holder(&mut self, own: AgentId) -> Option<AgentAddress> {
@@ -60,9 +78,23 @@ impl ResultsFetch {
     }
 
     pub(super) fn failed(&mut self, reason: &str) {
-        if let Some((at, _)) = &self.holder {
-            log::debug!("results of {} from {} at {}: {reason}", self.fetch.phase, at.host, at.address);
+        let Some((at, _)) = &self.holder else { return };
+        let is_due = self.began.elapsed() >= SAY_AFTER && self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN);
+        if is_due {
+            self.said = Some(Instant::now());
         }
+        log::log!(
+            if is_due { log::Level::Warn } else { log::Level::Debug },
+            "rank {} fetches results {} to {} of {} for {} s already; {} at {}: {reason}. All that have them are asked \
+             again and again",
+            self.member.rank,
+            self.next,
+            self.fetch.to,
+            self.fetch.phase,
+            self.began.elapsed().as_secs(),
+            at.host,
+            at.address
+        );
     }
 
     /// The link to the holder stands.

@@ -141,7 +141,8 @@ class Tracker(Owner):
     def _polled(self, handle: int, millis: int) -> Tuple[int, Optional[Event]]:
         """One look. What it finds is in the library's memory until the next one."""
         if self._polls:
-            raise RejoinError(Code.BAD_STATE, "a signal handler polls this Tracker inside of a poll; ask for over there")
+            text = "a signal handler polls this Tracker inside of a poll; it may ask whether it is over"
+            raise RejoinError(Code.BAD_STATE, text)
         self._polls = True
         try:
             event = ctypes.c_char_p()

@@ -43,4 +43,3 @@ pub use rejoin_protocol::ids::MemberId;
 pub use rejoin_transport as transport;
 pub use store::{Model, Supplier};
 pub use tracker::{TrackerNotice, TrackerServer, TrackerServerConfig};
-pub use waiting::{WaitLimit, LOOK};

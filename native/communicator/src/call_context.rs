@@ -5,10 +5,9 @@ use super::memory::Memory;
 use super::peer_links::{PeerLinks, Trouble};
 use super::rank_profile::RankProfile;
 use mio::Poll;
-use rejoin_agent::WaitLimit;
 use rejoin_collectives::FoldError;
 use rejoin_protocol::error::Error;
-use rejoin_transport::Backoff;
+use rejoin_transport::{Backoff, WaitLimit};
 
 /// What belongs to the rank and is used by the call that is under way.
 pub(super) struct CallContext<'a> {

@@ -5,12 +5,11 @@ use bytes::Bytes;
 use mio::{Events, Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use rejoin_agent::logs::{Budget, Logged, Spilled};
-use rejoin_agent::LOOK;
 use rejoin_protocol::collective::{CollectiveId, Entry, Fetch, Participant, ParticipantOutput, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_sync::Parker;
-use rejoin_transport::Link;
+use rejoin_transport::{Link, WaitLimit};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +117,7 @@ impl LocalRank {
             let mut events = Events::with_capacity(64);
             // An interrupted or failed poll only makes the caller look again, and a limit ends that. Links that broke
             // are reported again after the longest sleep.
-            let _ = poll.poll(&mut events, Some(at_most.min(LOOK)));
+            let _ = poll.poll(&mut events, Some(at_most.min(WaitLimit::LOOK)));
         });
     }
 

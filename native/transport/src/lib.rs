@@ -42,6 +42,7 @@ mod reset;
 mod secret;
 pub mod shm;
 mod silence;
+mod wait_limit;
 
 pub use backoff::{Backoff, Pause};
 pub use entrance::{Arrival, Entrance};
@@ -51,3 +52,4 @@ pub use link_error::LinkError;
 pub use listener::{Listener, PortRange};
 pub use reset::reset;
 pub use secret::{random_u64, JobId, Keys, Secret};
+pub use wait_limit::WaitLimit;

@@ -8,6 +8,7 @@
 //! one segment has come since. A kernel answers for a process that is frozen or computes, and by keepalives of its own
 //! where it has nothing to send.
 
+use crate::WaitLimit;
 use mio::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a look is good for.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
-
-/// No more counts of the time between two looks: a job that is stopped as a whole has heard nobody meanwhile.
-const MOST_COUNTED: Duration = Duration::from_secs(1);
 
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +31,8 @@ struct Heard {
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     segments: u32,
-    lasts: Duration,
+    /// Since something was not answered, and nothing came.
+    unanswered: Option<WaitLimit>,
     looked: Option<Instant>,
 }
 
@@ -43,17 +42,18 @@ impl Silence {
         if self.looked.is_some_and(|looked| now < looked + BETWEEN_LOOKS) {
             return false;
         }
+        self.looked = Some(now);
         heard(socket).is_some_and(|heard| self.hear(heard, now))
     }
 
     fn hear(&mut self, heard: Heard, now: Instant) -> bool {
-        let since = self.looked.replace(now).map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
-        if heard.unanswered && heard.segments == self.segments {
-            self.lasts += since.min(MOST_COUNTED);
-        } else {
-            (self.segments, self.lasts) = (heard.segments, Duration::ZERO);
+        if !heard.unanswered || heard.segments != self.segments {
+            (self.segments, self.unanswered) = (heard.segments, None);
         }
-        self.lasts >= LIMIT
+        if heard.unanswered && self.unanswered.is_none() {
+            self.unanswered = Some(WaitLimit::new(LIMIT, now));
+        }
+        self.unanswered.as_mut().is_some_and(|limit| limit.left(now).is_none())
     }
 }
 
@@ -112,12 +112,9 @@ mod tests {
     #[test]
     fn time_in_which_nobody_looked_is_no_silence() {
         let (mut silence, began) = (Silence::default(), Instant::now());
-        let hours = began + Duration::from_secs(7200);
         let nothing = Heard { segments: 7, unanswered: true };
-        silence.hear(Heard { segments: 7, unanswered: false }, began);
-        assert!(!silence.hear(nothing, began + MOST_COUNTED));
-        assert!(!silence.hear(nothing, hours));
-        assert_eq!(silence.lasts, 2 * MOST_COUNTED);
+        assert!(!silence.hear(nothing, began));
+        assert!(!silence.hear(nothing, began + Duration::from_secs(7200)));
     }
 
     /// Two ends of a connection.

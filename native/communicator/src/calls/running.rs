@@ -12,13 +12,14 @@ use crate::shared_exchange::SharedExchange;
 use crate::transport::Transport;
 use bytes::{Bytes, BytesMut};
 use rejoin_agent::logs::Logged;
-use rejoin_agent::{reservation, WaitLimit};
+use rejoin_agent::reservation;
 use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, CollectiveId, Next, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Generation, Phase, Version};
 use rejoin_protocol::report::Report;
+use rejoin_transport::WaitLimit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use twox_hash::XxHash3_64;
@@ -33,7 +34,6 @@ struct RunningCall<'c, 'i> {
     reducer: &'c Reducer<'c>,
     input: Input<'i>,
     signature: Signature,
-    began: Instant,
     limit: WaitLimit,
     /// Under the last generation that it was begun under.
     run: Option<GenerationRun>,
@@ -75,9 +75,9 @@ impl Calls {
     ) -> Result<Bytes, Error> {
         self.usable()?;
         self.rank_profile.exchanging();
-        let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
-        let limit = WaitLimit::new(self.at_most, began);
-        let running = RunningCall { call, shape, reducer, input, signature, began, limit, run: None };
+        let signature = call.signature(key.as_ref());
+        let limit = WaitLimit::new(self.at_most, Instant::now());
+        let running = RunningCall { call, shape, reducer, input, signature, limit, run: None };
         // Of a panic in the caller's function nothing can be taken back: a next call would go on in the middle.
         self.is_in_call = true;
         let result = self.try_run(running, key);
@@ -429,7 +429,7 @@ impl Calls {
                 "rank {} called {} as {collective_id} and waited {} s, which is the limit, for {reason}; {}",
                 self.rank(),
                 running.call,
-                running.began.elapsed().as_secs(),
+                self.at_most.as_secs(),
                 self.plane.agent().map_or(String::new(), |agent| agent.situation())
             ),
         )

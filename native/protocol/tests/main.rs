@@ -24,6 +24,7 @@ mod tracker_ending;
 mod tracker_former_worlds;
 mod tracker_growing;
 mod tracker_hook;
+mod tracker_joining_again;
 mod tracker_joins;
 mod tracker_leaving;
 mod tracker_losses;

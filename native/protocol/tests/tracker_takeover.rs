@@ -11,7 +11,7 @@ use rejoin_protocol::message::{
 };
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
-use rejoin_protocol::view::{SlotState, View};
+use rejoin_protocol::view::SlotState;
 use support::takeover::{address, comes_back, former, second_life};
 use support::*;
 

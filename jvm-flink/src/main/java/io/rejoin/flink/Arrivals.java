@@ -4,6 +4,7 @@ import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.function.BiConsumer;
 import java.util.function.Predicate;
 
 /**
@@ -30,9 +31,27 @@ final class Arrivals<T> {
     size += rows;
   }
 
+  /** The same of rows that were there before all others. */
+  void addFirst(SplitRows<T> split, int rows) {
+    runs.addFirst(new Run<>(split, rows));
+    size += rows;
+  }
+
   void clear() {
     runs.clear();
     size = 0;
+  }
+
+  /** How many rows of each split. */
+  Map<SplitRows<T>, Integer> counts() {
+    Map<SplitRows<T>, Integer> counts = new HashMap<>();
+    forEach((split, rows) -> counts.merge(split, rows, Integer::sum));
+    return counts;
+  }
+
+  /** The splits and how many rows of each came one after the other, oldest first. */
+  void forEach(BiConsumer<SplitRows<T>, Integer> run) {
+    runs.forEach(one -> run.accept(one.split, one.rows));
   }
 
   /** Of which splits the oldest rows are, at most so many of those splits that are wanted. */

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -31,6 +32,8 @@ final class RowBuffer<T> {
   private final Arrivals<T> arrivals = new Arrivals<>();
   // How many of those wait for rows of another rank.
   private int blocked;
+  // What snapshots had, in the order in which it is in them.
+  private final List<Piece> restored = new ArrayList<>();
   // Set with the last row that has room, and until a quarter of the room is there again.
   private boolean full;
   // Whether rows have to come that an earlier incarnation had; others may come before them.
@@ -74,6 +77,7 @@ final class RowBuffer<T> {
    * What one of Flink's snapshots had, of this rank or another one; called before anything else.
    *
    * @param state null for none
+   * @param rows as {@link #kept} has given them
    * @throws RejoinException MISMATCH when a row was in two snapshots
    */
   synchronized void restore(VersionState state, List<SplitRows<T>> rows) {
@@ -81,7 +85,23 @@ final class RowBuffer<T> {
       newest = state;
     }
     hasRestored |= !rows.isEmpty();
+    rows.forEach(part -> restored.add(new Piece(part.name(), part.first(), part.size())));
     kept.restore(rows);
+    arrivals.clear();
+    restored.forEach(piece -> arrivals.add(kept.with(piece.split, piece.first), piece.rows));
+  }
+
+  /** Rows of a split that were restored, and came one after the other. */
+  private static final class Piece {
+    private final String split;
+    private final long first;
+    private final int rows;
+
+    Piece(String split, long first, int rows) {
+      this.split = split;
+      this.first = first;
+      this.rows = rows;
+    }
   }
 
   /** How far ranks had read that were restored when the gang began; called before it is loaded. */
@@ -134,7 +154,7 @@ final class RowBuffer<T> {
     if (isTrained) {
       part.dropUntil(part.next(), newest.positions());
     }
-    return row != null && !isTrained && !closed;
+    return row != null && !isTrained;
   }
 
   /** So many rows of a part wait, behind all others. */
@@ -142,7 +162,7 @@ final class RowBuffer<T> {
     if (rows > 0) {
       arrivals.add(part, rows);
       blocked += loaded && isBlocked(part) ? rows : 0;
-      full |= arrivals.size() >= limit;
+      full |= !closed && arrivals.size() >= limit;
     }
   }
 
@@ -180,14 +200,16 @@ final class RowBuffer<T> {
    */
   synchronized void close() {
     closed = true;
-    arrivals.clear();
     notifyAll();
-    makeRoom();
+    if (full) {
+      full = false;
+      look.run();
+    }
   }
 
   /** How many rows wait to be trained on. */
   synchronized int waiting() {
-    return arrivals.size();
+    return closed ? 0 : arrivals.size();
   }
 
   /** Whether no row should be added before some are trained on; {@code look} says when it ends. */
@@ -213,11 +235,21 @@ final class RowBuffer<T> {
   synchronized void load(VersionState state) {
     newest = state;
     loaded = true;
-    arrivals.clear();
-    for (SplitRows<T> part : kept.parts()) {
+    Map<SplitRows<T>, Integer> waiting = arrivals.counts();
+    Map<SplitRows<T>, Integer> trained = new HashMap<>();
+    List<SplitRows<T>> parts = kept.parts();
+    for (int i = parts.size() - 1; i >= 0; i--) {
+      SplitRows<T> part = parts.get(i);
       part.dropUntil(state.positions().consumed(part.name()), state.positions());
-      arrivals.add(part, part.size());
+      int more = part.size() - waiting.getOrDefault(part, 0);
+      if (more > 0) {
+        // They were the version that this rank goes back by, or a snapshot's that had no order.
+        arrivals.addFirst(part, more);
+      } else if (more < 0) {
+        trained.put(part, -more);
+      }
     }
+    arrivals.drop(trained);
     full |= arrivals.size() >= limit;
     changed();
   }
@@ -337,11 +369,33 @@ final class RowBuffer<T> {
     }
   }
 
-  /** What a snapshot of Flink's needs, all of one moment. */
+  /**
+   * What a snapshot of Flink's needs, all of one moment: first the newest version's rows, by split,
+   * then those that wait, in pieces in the order in which they have come. A batch has to have the
+   * same rows after a restore.
+   */
   synchronized List<SplitRows<T>> kept() {
-    List<SplitRows<T>> copies = new ArrayList<>();
-    kept.parts().forEach(part -> copies.add(part.copy()));
-    return copies;
+    Map<SplitRows<T>, List<Integer>> counts = new HashMap<>();
+    Map<SplitRows<T>, Integer> waiting = arrivals.counts();
+    List<SplitRows<T>> order = new ArrayList<>();
+    for (SplitRows<T> part : kept.parts()) {
+      counts.put(part, new ArrayList<>());
+      int trained = part.size() - waiting.getOrDefault(part, 0);
+      if (trained > 0 || part.size() == 0) {
+        counts.get(part).add(trained);
+        order.add(part);
+      }
+    }
+    arrivals.forEach(
+        (part, rows) -> {
+          counts.get(part).add(rows);
+          order.add(part);
+        });
+    Map<SplitRows<T>, Iterator<SplitRows<T>>> pieces = new HashMap<>();
+    counts.forEach((part, rows) -> pieces.put(part, part.pieces(rows).iterator()));
+    List<SplitRows<T>> all = new ArrayList<>();
+    order.forEach(part -> all.add(pieces.get(part).next()));
+    return all;
   }
 
   /** How far splits were read of which this rank has rows since a restore; empty without one. */

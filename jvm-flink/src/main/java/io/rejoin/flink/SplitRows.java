@@ -2,6 +2,7 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
@@ -131,16 +132,30 @@ final class SplitRows<T> {
     given = Math.max(given, following.given);
   }
 
-  SplitRows<T> copy() {
-    SplitRows<T> copy = new SplitRows<>(name, first, fingerprint, 0);
-    copy.next = next;
-    copy.values = Arrays.copyOfRange(values, head, tail);
-    copy.numbers = Arrays.copyOfRange(numbers, head, tail);
-    copy.sums = Arrays.copyOfRange(sums, head, tail);
-    copy.tail = size();
-    copy.dropped = dropped;
-    copy.restoredUntil = restoredUntil;
-    return copy;
+  /** A copy in pieces that follow on each other: as many rows of each, at least one, and all. */
+  List<SplitRows<T>> pieces(List<Integer> counts) {
+    List<SplitRows<T>> pieces = new ArrayList<>();
+    int from = head;
+    for (int piece = 0; piece < counts.size(); piece++) {
+      boolean isLast = piece == counts.size() - 1;
+      int to = from + counts.get(piece);
+      pieces.add(piece(piece == 0 ? first : numbers[from], isLast ? next : numbers[to], from, to));
+      from = to;
+    }
+    return pieces;
+  }
+
+  private SplitRows<T> piece(long start, long end, int from, int to) {
+    Long before = fingerprint == null ? null : Long.valueOf(fingerprint + sum(from) - dropped);
+    SplitRows<T> piece = new SplitRows<>(name, start, before, 0);
+    piece.next = end;
+    piece.values = Arrays.copyOfRange(values, from, to);
+    piece.numbers = Arrays.copyOfRange(numbers, from, to);
+    piece.sums = Arrays.copyOfRange(sums, from, to);
+    piece.tail = to - from;
+    piece.dropped = sum(from);
+    piece.restoredUntil = restoredUntil;
+    return piece;
   }
 
   /**

@@ -205,6 +205,55 @@ class RowBufferTest {
   }
 
   @Test
+  void rows_that_come_before_the_model_is_known_are_taken_as_they_come() throws Exception {
+    RowBuffer<String> early = new RowBuffer<>(100, String::hashCode, () -> {});
+    add(early, "t", "1");
+    add(early, "s", "ab");
+    add(early, "t", "23");
+    early.load(START);
+    assertEquals("ab1", train(early, 3));
+    VersionState older = early.newest();
+    add(early, "s", "c");
+    assertEquals("23", train(early, 2));
+    early.load(older);
+    assertEquals("23", train(early, 2), "back by one version");
+    RowBuffer<String> behind = new RowBuffer<>(100, String::hashCode, () -> {});
+    add(behind, "t", "1");
+    add(behind, "s", "ab");
+    add(behind, "t", "23");
+    add(behind, "s", "c");
+    behind.load(older);
+    assertEquals("23", train(behind, 2), "the model is newer than its rows");
+    assertEquals("c", train(behind, 2));
+  }
+
+  @Test
+  void rows_of_several_splits_have_their_order_after_a_restore() throws Exception {
+    RowBuffer<String> buffer = new RowBuffer<>(100, String::hashCode, () -> {});
+    buffer.load(START);
+    add(buffer, "t", "1");
+    add(buffer, "s", "a");
+    add(buffer, "t", "2");
+    assertEquals("1", train(buffer, 1));
+    VersionState older = buffer.newest();
+    assertEquals("a", train(buffer, 1));
+    add(buffer, "u", "x");
+    add(buffer, "s", "b");
+    RowBuffer<String> again = restored(buffer);
+    add(again, "s", "c");
+    again.load(buffer.newest());
+    add(again, "t", "3");
+    assertEquals("2x", train(again, 2));
+    assertEquals("b", train(again, 1));
+    assertEquals("c3", train(again, 2));
+    RowBuffer<String> back = restored(buffer);
+    add(back, "s", "c");
+    back.load(older);
+    assertEquals("a", train(back, 1));
+    assertEquals("2x", train(back, 2));
+  }
+
+  @Test
   void a_split_whose_earlier_rows_another_rank_has_waits_for_them() throws Exception {
     RowBuffer<String> one = buffer(START, "s", "abcd");
     RowBuffer<String> old = restored(one);

@@ -27,6 +27,8 @@ final class SplitJob {
   private static final AtomicInteger IDS = new AtomicInteger();
   private static final Map<Integer, SplitJob> ALL = new ConcurrentHashMap<>();
   private static final long MINUTES = 5;
+  // Fewer than all ranks have room for.
+  private static final long ENOUGH_ROWS = 400;
 
   /** How many attempts each subtask has had. */
   final Map<Integer, Integer> attempts = new ConcurrentHashMap<>();
@@ -46,6 +48,7 @@ final class SplitJob {
   private int failing = -1;
   private long failingRow;
   private int wanted = Integer.MAX_VALUE;
+  private boolean opensLate;
   private boolean isPlain;
   private boolean isOther;
   private volatile TrainedModel last;
@@ -71,6 +74,12 @@ final class SplitJob {
   SplitJob failing(int subtask, long row) {
     failing = subtask;
     failingRow = row;
+    return this;
+  }
+
+  /** Rows come before the trainer is open. */
+  SplitJob opensLate() {
+    opensLate = true;
     return this;
   }
 
@@ -178,6 +187,15 @@ final class SplitJob {
 
     Watched(int id) {
       this.id = id;
+    }
+
+    @Override
+    public long[] open(TrainerContext context) throws Exception {
+      SplitJob job = ALL.get(id);
+      while (job.opensLate && job.read.get() < ENOUGH_ROWS) {
+        Thread.sleep(1);
+      }
+      return super.open(context);
     }
 
     @Override

@@ -86,7 +86,7 @@ class SplitRowsTest {
       assertEquals(all + fingerprint(seen.first(), seen.next()), seen.fingerprintOfAll());
       switch (step % 3) {
         case 0:
-          seen = seen.copy();
+          seen = joined(inPieces());
           break;
         case 1:
           seen = written(seen);
@@ -103,10 +103,31 @@ class SplitRowsTest {
         StringSerializer.INSTANCE, new DataInputDeserializer(out.wrapAsByteBuffer()));
   }
 
+  private List<SplitRows<String>> inPieces() {
+    List<Integer> counts = new ArrayList<>();
+    int left = seen.size();
+    while (left > 0) {
+      counts.add(1 + random.nextInt(left));
+      left -= counts.get(counts.size() - 1);
+    }
+    return seen.pieces(counts.isEmpty() ? List.of(0) : counts);
+  }
+
+  private static SplitRows<String> joined(List<SplitRows<String>> pieces) {
+    SplitRows<String> all = pieces.get(0);
+    for (SplitRows<String> piece : pieces.subList(1, pieces.size())) {
+      assertEquals(all.next(), piece.first());
+      assertEquals(
+          all.fingerprintOfAll() + piece.fingerprint(0, piece.next()), piece.fingerprintOfAll());
+      all.append(piece);
+    }
+    return all;
+  }
+
   @Test
   void a_copy_stays_as_it_is_when_rows_are_added_and_dropped() throws IOException {
     add(100);
-    SplitRows<String> copy = seen.copy();
+    SplitRows<String> copy = seen.pieces(List.of(seen.size())).get(0);
     List<String> before = rows(copy, copy.first(), copy.next());
     seen.dropUntil(50, Positions.NONE);
     add(100);

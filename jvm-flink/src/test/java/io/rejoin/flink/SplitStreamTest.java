@@ -132,6 +132,16 @@ class SplitStreamTest {
     assertTrue(four.begun.get() > two.begun.get(), "training went on");
     assertEachRowIsTrainedOnce(model);
     assertArrayEquals(model, new SplitJob(4).slow(3).from(second).run(SplitStreamTest::files));
+    assertArrayEquals(model, new SplitJob(4).opensLate().from(second).run(SplitStreamTest::files));
+    int failed = 0;
+    for (int failing = 0; failing < 4; failing++) {
+      SplitJob again = new SplitJob(4).slow(failing).failing(failing, 300).from(second);
+      again.set("execution.checkpointing.interval", "50ms");
+      assertArrayEquals(model, again.run(SplitStreamTest::files), "rank " + failing + " fails");
+      failed += again.attempts.get(failing) - 1;
+    }
+    // A rank that has hardly any rows left doesn't come to the one at which it fails.
+    assertTrue(failed >= 2, failed + " ranks failed");
   }
 
   private static RejoinException refusal(Executable run) {

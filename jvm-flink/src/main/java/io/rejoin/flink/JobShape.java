@@ -271,10 +271,14 @@ final class JobShape {
     }
   }
 
-  /** In batch an exchange is blocking, unless Flink is told otherwise. */
+  /**
+   * In batch an exchange is blocking, unless Flink is told otherwise. One that can't be read twice
+   * has its producers restarted with a rank, and with them all that read from them.
+   */
   private void checkShuffle(Transformation<?> trainer) {
     BatchShuffleMode mode = configuration.get(ExecutionOptions.BATCH_SHUFFLE_MODE);
-    if (mode != BatchShuffleMode.ALL_EXCHANGES_PIPELINED) {
+    if (mode != BatchShuffleMode.ALL_EXCHANGES_PIPELINED
+        && mode != BatchShuffleMode.ALL_EXCHANGES_HYBRID_SELECTIVE) {
       return;
     }
     for (Edge edge : connected(trainer)) {

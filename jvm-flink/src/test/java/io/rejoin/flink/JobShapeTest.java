@@ -22,6 +22,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class JobShapeTest {
   private static StreamExecutionEnvironment environment(String... settings) {
@@ -66,18 +68,18 @@ class JobShapeTest {
     assertTrue(text.contains("rejoin.allow-region-restart"), text);
   }
 
-  @Test
-  void an_exchange_that_is_pipelined_in_batch_is_refused_by_the_setting() {
+  @ParameterizedTest
+  @ValueSource(strings = {"ALL_EXCHANGES_PIPELINED", "ALL_EXCHANGES_HYBRID_SELECTIVE"})
+  void an_exchange_in_batch_that_can_not_be_read_twice_is_refused_by_the_setting(String mode) {
     for (boolean exchanges : new boolean[] {true, false}) {
-      StreamExecutionEnvironment environment =
-          environment("execution.batch-shuffle-mode", "ALL_EXCHANGES_PIPELINED");
+      StreamExecutionEnvironment environment = environment("execution.batch-shuffle-mode", mode);
       environment.setRuntimeMode(RuntimeExecutionMode.BATCH);
       DataStream<Long> rows = rows(environment);
       Rejoin.train(exchanges ? rows.rebalance() : rows, new Nothing())
           .sinkTo(new DiscardingSink<>());
       if (exchanges) {
         String text = refusal(environment);
-        assertTrue(text.contains("execution.batch-shuffle-mode is ALL_EXCHANGES_PIPELINED"), text);
+        assertTrue(text.contains("execution.batch-shuffle-mode is " + mode), text);
         assertTrue(text.contains("set it to ALL_EXCHANGES_BLOCKING"), text);
       } else {
         assertNotNull(environment.getStreamGraph());

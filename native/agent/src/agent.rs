@@ -3,7 +3,7 @@
 use crate::agent_config::AgentConfig;
 use crate::control::{Command, Control, Shared};
 use crate::digest::digest;
-use crate::durable::{self, CheckpointFile, Durable};
+use crate::durable::{self, Durable, Listing};
 use crate::joined::{Joined, StoodBy};
 use crate::plane::{AgentReports, Planes};
 use crate::store::Model;
@@ -51,6 +51,7 @@ pub struct Agent {
     control: Mutex<Option<JoinHandle<()>>>,
     tracker: SocketAddr,
     address: SocketAddr,
+    listing: Option<Arc<Listing>>,
     writer: Option<durable::Writer>,
     /// Tasks that stand by here, between two looks at whether they were given a rank.
     standing: Mutex<BTreeMap<(Task, Attempt), Waiting<StoodBy>>>,
@@ -90,21 +91,12 @@ impl Agent {
             let text = "durable checkpoints every 0 versions were asked for; at least 1 is needed";
             return Err(Error::new(Code::BadArgument, text));
         }
-        let found = match &durable {
-            Some(Durable { folder, identity, .. }) => {
-                let found = durable::file::list(&**folder, identity.unwrap_or(config.job))?;
-                let place = |name| CheckpointFile { folder: folder.clone(), name };
-                found.into_iter().map(|found| (found.checkpoint, place(found.name))).collect()
-            }
-            None => Vec::new(),
-        };
+        let identity = durable.as_ref().map_or(config.job, |durable| durable.identity.unwrap_or(config.job));
+        let listing = durable.clone().map(|durable| Arc::new(Listing::of(durable, identity)));
+        let found = listing.as_ref().map_or(Ok(Vec::new()), |listing| listing.found())?;
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
         let (control, shared) = Control::new(&config, keys, planes.clone(), found, own_copies)?;
-        let writer = durable.map(|durable| {
-            let identity = durable.identity.unwrap_or(config.job);
-            durable::Writer::start(durable, identity, shared.clone())
-        });
-        let writer = writer.transpose()?;
+        let writer = durable.map(|durable| durable::Writer::start(durable, identity, shared.clone())).transpose()?;
         let address = control.address();
         let reports: Arc<dyn AgentReports> = Arc::new(shared.reports());
         planes.all().for_each(|plane| plane.attach(reports.clone()));
@@ -113,7 +105,15 @@ impl Agent {
             .spawn(move || control.live())
             .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
         let standing = Mutex::default();
-        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address, writer, standing })
+        Ok(Agent {
+            shared,
+            control: Mutex::new(Some(thread)),
+            tracker: config.tracker,
+            address,
+            listing,
+            writer,
+            standing,
+        })
     }
 
     /// Where peers reach this agent.
@@ -152,6 +152,9 @@ impl Agent {
                 fingerprint.len()
             );
             return Err(Error::new(Code::BadArgument, text));
+        }
+        if let Some(listing) = &self.listing {
+            listing.renew(&self.shared, at_most);
         }
         let wait = Waiting::new();
         self.shared.command(Command::Join { rank, attempt, fingerprint, offer, wait: wait.clone() });

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rejoin_agent::durable::{self, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Lineage, Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Lineage, MemberId, Rank, Version};
 use rejoin_agent::protocol::start::{JobStart, Origin};
 use rejoin_agent::protocol::wire::WIRE_VERSION;
 use rejoin_agent::transport::Secret;
@@ -14,7 +14,7 @@ use rejoin_agent::{checkpoint, Joined, Taken};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use world::{together, World, LIMIT, LOCALHOST};
+use world::{together, Process, World, LIMIT, LOCALHOST};
 
 #[test]
 fn ranks_of_three_processes_meet_start_at_the_beginning_and_are_linked_pairwise() {
@@ -117,13 +117,11 @@ fn what_a_rank_takes_can_be_fetched_before_another_rank_can_learn_that_it_has_en
     assert!(matches!(reported, Event::VersionEntered { rank: Rank(1), .. }), "{reported:?}");
 }
 
-#[test]
-fn a_durable_version_says_how_many_ranks_took_it_though_the_job_has_another_world_when_it_is_written() {
-    let (world, folder) = (World::new(1), tempfile::tempdir().unwrap());
-    let process = world.durable_process("0", folder.path());
-    let (member, lineage, ..) = process.join(0, 0);
-    let common = checkpoint(lineage, Version(1), 1, b"the model", false);
-    let taken = Taken::new(common, 2, Bytes::from_static(b"the model"));
+/// Takes a version that so many ranks are said to have, and waits until it is durable.
+fn make_durable(world: &World, process: &Process, member: MemberId, lineage: Lineage, version: u32, ranks: u32) {
+    let model = format!("the model of version {version}");
+    let common = checkpoint(lineage, Version(version), version, model.as_bytes(), false);
+    let taken = Taken::new(common, ranks, Bytes::from(model));
     process
         .agent
         .take(member, taken, |entered| {
@@ -131,9 +129,33 @@ fn a_durable_version_says_how_many_ranks_took_it_though_the_job_has_another_worl
             Ok(())
         })
         .unwrap();
-    world.event("it is written", |event| matches!(event, Event::DurableWritten { .. }));
+    let is_written = |event: &Event| matches!(event, Event::DurableWritten { version: of, .. } if of.0 == version);
+    world.event("it is written", is_written);
+}
+
+#[test]
+fn a_durable_version_says_how_many_ranks_took_it_though_the_job_has_another_world_when_it_is_written() {
+    let (world, folder) = (World::new(1), tempfile::tempdir().unwrap());
+    let process = world.durable_process("0", folder.path());
+    let (member, lineage, ..) = process.join(0, 0);
+    make_durable(&world, &process, member, lineage, 1, 2);
     let found = durable::file::list(&LocalFolder(folder.path().into()), world.job).unwrap();
     assert_eq!(found.iter().map(|found| found.world).collect::<Vec<_>>(), [2]);
+}
+
+/// As a spare is, and an executor that has had no rank yet: what it found at its own start is out of date.
+#[test]
+fn a_process_that_is_older_than_a_durable_checkpoint_goes_on_from_it_when_nobody_else_is_left() {
+    let (world, folder) = (World::new(1), tempfile::tempdir().unwrap());
+    let process = world.durable_process("0", folder.path());
+    let other = world.durable_process("1", folder.path());
+    let (member, lineage, ..) = process.join(0, 0);
+    process.enter(member, lineage, 0, b"");
+    (1..=3).for_each(|version| make_durable(&world, &process, member, lineage, version, 1));
+    drop(process);
+    world.event("rank 0 is lost", |event| matches!(event, Event::RankLost { .. }));
+    let (.., start, _) = other.join(0, 1);
+    assert_eq!(start, Version(3));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 pub mod file;
 mod folder;
+mod listing;
 pub mod resume;
 mod writer;
 
 pub use folder::{Folder, LocalFolder};
 
+pub(crate) use listing::Listing;
 pub(crate) use writer::{Writer, WRITE_TIMEOUT};
 
 use bytes::Bytes;

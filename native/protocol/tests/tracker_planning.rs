@@ -7,10 +7,11 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{
     AgentId, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version, UNMADE,
 };
-use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage, LOCAL_LIMIT};
+use rejoin_protocol::message::{AgentMessage, RankState, Registration, StatusReport, TrackerMessage, LOCAL_LIMIT};
 use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::wire::PAYLOAD_LIMIT;
+use std::collections::BTreeSet;
 use support::*;
 
 fn settled(outputs: &[TrackerOutput]) -> bool {
@@ -438,4 +439,37 @@ fn a_plan_names_no_holder_whose_address_the_view_has_not() {
     for holder in &plan.holders {
         assert!(known.iter().any(|at| at.agent == *holder), "agent {} is not among {known:?}", holder.0);
     }
+}
+
+/// All processes find all durable own models, and a plan names those that have one.
+#[test]
+fn a_plan_of_many_ranks_whose_own_models_are_durable_fits_into_a_message() {
+    let world = 400;
+    let common = Checkpoint { has_own: true, ..of(1, 5) };
+    let start = JobStart::Durable(Origin { checkpoint: common, world, ..origin() });
+    let mut desk = Desk::with(TrackerConfig { start, ..config(world) });
+    let own = |rank| Checkpoint { owner: Some(Rank(rank)), has_own: false, ..common };
+    let held: Vec<_> = std::iter::once(common).chain((0..world).map(own)).collect();
+    for rank in 0..world {
+        let link = u64::from(rank) + 1;
+        // Numbers of processes are random, and long.
+        let agent = AgentId(link.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let registration = Registration { agent, ..Desk::registration(link, Vec::new(), held.clone()) };
+        desk.says(link, AgentMessage::Register(registration));
+        desk.joins(link, rank, attempt(0));
+    }
+    let mut plans = Vec::new();
+    for rank in 0..world {
+        let outputs = desk.stands(u64::from(rank) + 1, vec![stands(rank, 0, RankState::Fresh)], held.clone());
+        plans.extend(plan(&outputs, 1).cloned());
+    }
+    let [plan] = &plans[..] else { panic!("{} plans", plans.len()) };
+    let length = rejoin_protocol::wire::encode(&TrackerMessage::Plan(plan.clone())).len();
+    assert!(length < PAYLOAD_LIMIT as usize / 4, "{length} bytes");
+    let all: BTreeSet<AgentId> = plan.newcomers.iter().flat_map(|newcomer| newcomer.own_holders.clone()).collect();
+    assert!(plan
+        .newcomers
+        .iter()
+        .all(|newcomer| newcomer.own_holders.len() >= 2 && newcomer.own == Some(own(newcomer.rank.0))));
+    assert_eq!(all.len(), world as usize, "not all are to ask the same ones");
 }

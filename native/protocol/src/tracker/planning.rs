@@ -16,6 +16,10 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
+/// So many processes are named that have a rank's own model. All have those that are durable, and a plan that named
+/// each of them for each rank would not fit into a message where there are some hundred.
+const NAMED_HOLDERS: usize = 8;
+
 impl Tracker {
     /// Whatever the last input made due: a new view, a plan, the end of a time of recovery.
     pub(super) fn advance(&mut self) {
@@ -364,7 +368,13 @@ impl Tracker {
             locals.extend(local.map(|local| (MemberId { rank, incarnation }, local)));
             let was = of_a_former_world.map_or(Some(rank), |former| former.was(rank));
             let mut take = |owner: Option<Rank>| -> (Option<Checkpoint>, Vec<AgentId>) {
-                let owns = owner.and_then(|owner| owned.remove(&owner)).unwrap_or_default();
+                let mut owns = owner.and_then(|owner| owned.remove(&owner)).unwrap_or_default();
+                if owns.len() > NAMED_HOLDERS {
+                    // Others for each rank, so that not all ask the same ones.
+                    let first = rank.0 as usize % owns.len();
+                    owns.rotate_left(first);
+                    owns.truncate(NAMED_HOLDERS);
+                }
                 (owns.first().map(|(_, own)| *own), owns.iter().map(|(agent, _)| *agent).collect())
             };
             let (own, own_holders) = take(was);

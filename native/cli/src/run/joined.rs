@@ -9,6 +9,7 @@ use crossbeam::channel::Sender;
 use parking_lot::{Condvar, Mutex};
 use rejoin_agent::join_file::{JoinFile, JoinSource};
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::{Rank, Task};
 use rejoin_agent::protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_agent::protocol::start::JobStart;
@@ -195,7 +196,13 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, limit: &Limit, tell: &Sender<
                         }
                     }
                 }
-                LauncherNews::Event(event) => Some(LauncherEvent::Notice(TrackerNotice::Event(event))),
+                LauncherNews::Event(event) => {
+                    if let Event::RankJoined { index, .. } = &event {
+                        // It has joined again in its process: how that one ends is another matter.
+                        heard.sent_back.remove(&index.0);
+                    }
+                    Some(LauncherEvent::Notice(TrackerNotice::Event(event)))
+                }
                 LauncherNews::Kill { rank, attempt, reason } => {
                     let executor = String::new();
                     Some(LauncherEvent::Notice(TrackerNotice::Kill { task: Task(rank.0), attempt, executor, reason }))
@@ -298,6 +305,7 @@ impl JobTracker for JoinedTracker {
 mod tests {
     use super::*;
     use crossbeam::channel::unbounded;
+    use rejoin_agent::protocol::ids::{Attempt, Incarnation};
 
     /// The tracker can't be reached, since before the limit.
     fn unreachable() -> LauncherNotice {
@@ -328,6 +336,26 @@ mod tests {
     #[test]
     fn a_tracker_that_has_not_answered_yet_is_waited_for_and_not_gone() {
         assert_eq!(losses([unreachable(), unreachable(), accepted()]), 0);
+    }
+
+    #[test]
+    fn a_rank_that_was_sent_back_and_has_joined_again_in_its_process_dies_as_any_other() {
+        let (tell, _told) = unbounded();
+        let mut heard = Heard::default();
+        let mut hear = |news| {
+            assert!(super::hear(&mut heard, LauncherNotice::News(news), &Limit::default(), &tell));
+            heard.sent_back.contains(&3)
+        };
+        assert!(hear(LauncherNews::SentBack { rank: Rank(3) }));
+        let joined = Event::RankJoined {
+            rank: Rank(1),
+            incarnation: Incarnation { epoch: 1, number: 2 },
+            index: Task(3),
+            attempt: Attempt { stage: 0, task: 0 },
+            executor: "rank 3".into(),
+            vacant_millis: 0,
+        };
+        assert!(!hear(LauncherNews::Event(joined)));
     }
 
     #[test]

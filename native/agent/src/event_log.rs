@@ -1,7 +1,7 @@
 //! The event log: one JSON object a line, each a typed fact with the time since the run began and where its rank was.
 
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Generation, Phase};
+use rejoin_protocol::ids::{AgentId, Generation, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -128,6 +128,8 @@ pub struct Recorder {
     before: Option<Duration>,
     generation: Option<Generation>,
     places: BTreeMap<u32, (Option<u32>, Option<u32>)>,
+    /// What each agent has said of its memory last.
+    usages: BTreeMap<AgentId, Event>,
     file: Option<File>,
     failure: Option<io::Error>,
 }
@@ -140,8 +142,16 @@ impl Recorder {
     pub fn new(path: Option<&Path>) -> io::Result<Recorder> {
         // Appended to, as a later life of a tracker may do at the same time.
         let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path));
-        let (file, places) = (file.transpose()?, BTreeMap::new());
-        Ok(Recorder { began: Instant::now(), gone: None, before: None, generation: None, places, file, failure: None })
+        Ok(Recorder {
+            began: Instant::now(),
+            gone: None,
+            before: None,
+            generation: None,
+            places: BTreeMap::new(),
+            usages: BTreeMap::new(),
+            file: file.transpose()?,
+            failure: None,
+        })
     }
 
     /// Goes on with the log of a tracker that was ended without a word. A file that isn't there, or is empty, is begun;
@@ -150,10 +160,24 @@ impl Recorder {
     /// # Errors
     /// When the file can't be written, or isn't the log of a run of this program; it is as it was then.
     pub fn go_on(path: &Path, command: &[String]) -> io::Result<Recorder> {
-        let records = if path.exists() { read(path).map_err(io::Error::other)? } else { Vec::new() };
-        let (Some(first), Some(last)) = (records.first(), records.last()) else { return Recorder::new(Some(path)) };
+        if !path.exists() {
+            return Recorder::new(Some(path));
+        }
+        let (mut first, mut last) = (None, None);
+        let (mut generation, mut places) = (None, BTreeMap::new());
+        // One record after the other: the log of days may be larger than the memory.
+        let whole = each(path, |record| {
+            generation = record.generation.or(generation);
+            if let Some(rank) = record.rank {
+                places.insert(rank, (record.version, record.seqno));
+            }
+            first.get_or_insert_with(|| record.clone());
+            last = Some(record);
+        });
+        let whole = whole.map_err(io::Error::other)?;
+        let (Some(first), Some(last)) = (first, last) else { return Recorder::new(Some(path)) };
         let since = match &first.what {
-            What::Launcher(Fact::Began { command: its, unix_seconds, .. }) if its == command && !is_over(last) => {
+            What::Launcher(Fact::Began { command: its, unix_seconds, .. }) if its == command && !is_over(&last) => {
                 *unix_seconds
             }
             _ => {
@@ -162,25 +186,16 @@ impl Recorder {
                 return Err(io::Error::other(text));
             }
         };
-        let text = std::fs::read(path)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let file = OpenOptions::new().append(true).open(path)?;
-        if whole < text.len() {
-            file.set_len(whole as u64)?;
+        if whole < file.metadata()?.len() {
+            file.set_len(whole)?;
         }
         let last = Duration::from_micros(last.micros);
         // Never backwards, whatever was done to the clock meanwhile.
         let now = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(since));
         let before = now.map_or(last, |now| now.max(last));
-        let mut recorder =
-            Recorder { gone: Some(last), before: Some(before), file: Some(file), ..Recorder::new(None)? };
-        for record in records {
-            recorder.generation = record.generation.or(recorder.generation);
-            if let Some(rank) = record.rank {
-                recorder.places.insert(rank, (record.version, record.seqno));
-            }
-        }
-        Ok(recorder)
+        let (gone, before, file) = (Some(last), Some(before), Some(file));
+        Ok(Recorder { gone, before, file, generation, places, ..Recorder::new(None)? })
     }
 
     /// The run begins: so many ranks, the program with its arguments, and the kill rules. In a log that is gone on with
@@ -216,6 +231,8 @@ impl Recorder {
                 };
                 self.places.insert(rank.0, (version, Some(*seqno)));
             }
+            // Every agent says it every other second, for days.
+            Event::Usage { agent, .. } if self.usages.insert(*agent, event.clone()).as_ref() == Some(&event) => return,
             _ => {}
         }
         let (rank, incarnation) = subject(&event);
@@ -260,20 +277,27 @@ fn is_over(record: &Record) -> bool {
 /// When the file can't be read, or a line is no record: then with its number. A last line that was
 /// cut off in the middle (the launcher was killed while it wrote) is left out.
 pub fn read(path: &Path) -> Result<Vec<Record>, String> {
+    let mut records = Vec::new();
+    each(path, |record| records.push(record))?;
+    Ok(records)
+}
+
+/// Reads a log record by record; the bytes of all whole lines. Errors as for [`read`].
+fn each(path: &Path, mut take: impl FnMut(Record)) -> Result<u64, String> {
     let file = File::open(path).map_err(|cause| format!("{} can't be opened: {cause}", path.display()))?;
     let mut reader = io::BufReader::new(file);
-    let mut records = Vec::new();
-    let mut line = String::new();
+    let (mut whole, mut line) = (0, String::new());
     for number in 1.. {
         line.clear();
         let length =
             reader.read_line(&mut line).map_err(|cause| format!("{} can't be read: {cause}", path.display()))?;
+        let is_whole = line.ends_with('\n');
         if length == 0 {
             break;
         }
         match serde_json::from_str(&line) {
-            Ok(record) => records.push(record),
-            Err(_) if !line.ends_with('\n') => break,
+            Ok(record) => take(record),
+            Err(_) if !is_whole => break,
             Err(cause) => {
                 return Err(format!(
                     "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run \
@@ -283,15 +307,16 @@ pub fn read(path: &Path) -> Result<Vec<Record>, String> {
                 ))
             }
         }
+        whole += if is_whole { length as u64 } else { 0 };
     }
-    Ok(records)
+    Ok(whole)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rejoin_protocol::error::{Code, Error};
-    use rejoin_protocol::ids::{AgentId, Incarnation, Lineage, Rank, Version};
+    use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 
     #[test]
     fn a_log_is_read_as_it_was_written_with_places_and_without_a_last_half_line() {
@@ -362,6 +387,23 @@ mod tests {
         let error = Recorder::go_on(&path, &command).map(drop).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else\n");
+    }
+
+    #[test]
+    fn what_an_agent_uses_is_in_the_log_when_it_is_another_than_before() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut recorder = Recorder::new(Some(file.path())).unwrap();
+        for (agent, log_bytes) in [(1, 10), (2, 10), (1, 10), (1, 20), (2, 10), (1, 10)] {
+            let agent = AgentId(agent);
+            recorder.event(Event::Usage {
+                agent,
+                log_bytes,
+                spilled_bytes: 0,
+                checkpoint_bytes: 0,
+                log_bytes_peak: 20,
+            });
+        }
+        assert_eq!(read(file.path()).unwrap().len(), 4);
     }
 
     #[test]

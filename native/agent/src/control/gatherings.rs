@@ -1,7 +1,10 @@
 //! Checkpoints that come for ranks here, from those that hold them.
 
 use super::{Control, Role};
+use crate::control::Command;
+use crate::digest::digest;
 use crate::fetch::{Gathering, NextStripe, Progress};
+use bytes::Bytes;
 use mio::Token;
 use rejoin_protocol::host::HostInput;
 use rejoin_protocol::ids::{Checkpoint, MemberId};
@@ -121,6 +124,10 @@ impl Control {
                 self.remove(token);
                 self.go_on_gathering(member);
             }
+            Progress::Whole(bytes) => {
+                self.remove(token);
+                self.verify(member, bytes);
+            }
             Progress::Done(bytes) => {
                 self.remove(token);
                 self.fetched(member, bytes);
@@ -128,7 +135,33 @@ impl Control {
         }
     }
 
-    fn fetched(&mut self, member: MemberId, bytes: bytes::Bytes) {
+    /// Has the digest of a whole checkpoint computed, on a thread of its own: this one has heartbeats to send.
+    fn verify(&mut self, member: MemberId, bytes: Bytes) {
+        let Some(began) = self.gatherings.get(&member).map(|gathering| gathering.began) else { return };
+        let (shared, digested) = (self.shared.clone(), bytes.clone());
+        let verified = move |bytes: Bytes| {
+            let digest = digest(&bytes);
+            shared.command(Command::Verified { member, began, bytes, digest });
+        };
+        let thread = std::thread::Builder::new().name("rejoin-verifier".into()).spawn({
+            let verified = verified.clone();
+            move || verified(digested)
+        });
+        if thread.is_err() {
+            verified(bytes);
+        }
+    }
+
+    /// The digest of what was whole. It counts for nothing when something else is wanted by now.
+    pub(super) fn verified(&mut self, member: MemberId, began: Instant, bytes: Bytes, digest: u128) {
+        let Some(gathering) = self.gatherings.get_mut(&member).filter(|now| now.began == began) else { return };
+        match gathering.verified(bytes, digest) {
+            Progress::Done(bytes) => self.fetched(member, bytes),
+            _ => self.go_on_gathering(member),
+        }
+    }
+
+    fn fetched(&mut self, member: MemberId, bytes: Bytes) {
         let Some(gathering) = self.gatherings.remove(&member) else { return };
         let millis = gathering.began.elapsed().as_millis() as u64;
         let (source, length) = (gathering.source(self.agent), bytes.len() as u64);

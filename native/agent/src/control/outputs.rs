@@ -63,6 +63,7 @@ impl Control {
             Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
             Command::CopyFailed { checkpoint, agent } => self.handle(Some(HostInput::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
+            Command::Verified { member, began, bytes, digest } => self.verified(member, began, bytes, digest),
             Command::Durable(checkpoint) => self.handle(Some(HostInput::Durable(checkpoint))),
             Command::Tidied { lineage, version } => self.handle(Some(HostInput::Tidied { lineage, version })),
             Command::HandedOver(checkpoint) => self.handle(Some(HostInput::HandedOver(checkpoint))),

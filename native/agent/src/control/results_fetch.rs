@@ -1,6 +1,5 @@
 //! A wish for results of collectives, and a question about another rank's call, while they are under way.
 
-use crate::digest::digest;
 use crate::fetch::{Reply, Request};
 use crate::plane::Planes;
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::Link;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+use twox_hash::XxHash3_128;
 
 /// A wish that has lasted for so long is told, and how often.
 const SAY_AFTER: Duration = Duration::from_secs(5);
@@ -48,6 +48,8 @@ struct Coming {
     length: u64,
     digest: u128,
     bytes: Vec<u8>,
+    /// Of the bytes that are here.
+    seen: XxHash3_128,
 }
 
 impl ResultsFetch {
@@ -116,7 +118,8 @@ impl ResultsFetch {
         match (header.kind, self.coming.as_mut()) {
             (Kind::Control, None) => match wire::decode::<Reply>(payload) {
                 Ok(Reply::Result { seqno, signature, key, length, digest }) if seqno == self.next => {
-                    self.coming = Some(Coming { signature, key, length, digest, bytes: Vec::new() });
+                    self.coming =
+                        Some(Coming { signature, key, length, digest, bytes: Vec::new(), seen: XxHash3_128::new() });
                 }
                 Ok(other) => return Err(format!("result {} was expected, seen {other:?}", self.next)),
                 Err(error) => return Err(error.message),
@@ -127,12 +130,13 @@ impl ResultsFetch {
                     return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
                 }
                 coming.bytes.extend_from_slice(payload);
+                coming.seen.write(payload);
             }
             (other, _) => return Err(format!("a frame of kind {other:?} in the wrong place")),
         }
         let whole = self.coming.take_if(|coming| coming.bytes.len() as u64 == coming.length);
-        let Some(Coming { signature, key, digest: expected, bytes, .. }) = whole else { return Ok(false) };
-        if digest(&bytes) != expected {
+        let Some(Coming { signature, key, digest, bytes, seen, .. }) = whole else { return Ok(false) };
+        if seen.finish_128() != digest {
             return Err(format!(
                 "the {} bytes of result {} have another digest than announced",
                 bytes.len(),

@@ -98,6 +98,12 @@ pub(crate) enum Command {
         asked: Checkpoint,
         made: Result<(Checkpoint, Bytes), Error>,
     },
+    Verified {
+        member: MemberId,
+        began: Instant,
+        bytes: Bytes,
+        digest: u128,
+    },
     Durable(Checkpoint),
     Tidied {
         lineage: Lineage,

@@ -3,7 +3,7 @@
 //! of the holders dies.
 
 use super::{Reply, Request};
-use crate::digest::{digest, part_digest};
+use crate::digest::part_digest;
 use crate::reservation;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
@@ -75,6 +75,9 @@ pub(crate) enum Progress {
     Wait,
     /// The stripe is here, and its link is of no more use. There may be something to ask for.
     Brought,
+    /// All bytes are here, and their digest is to be computed, where nothing waits for it: of a large model it takes
+    /// longer than a process may be silent. [`Gathering::verified`] says what is next.
+    Whole(Bytes),
     /// The bytes are whole and verified.
     Done(Bytes),
     /// This holder is of no use.
@@ -307,8 +310,17 @@ impl Gathering {
             self.holders.push_back(stripe.holder);
             return Progress::Brought;
         }
-        if self.bytes.is_empty() || digest(&self.bytes) == self.checkpoint.digest {
-            return Progress::Done(std::mem::take(&mut self.bytes).into());
+        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
+        if bytes.is_empty() {
+            return Progress::Done(bytes);
+        }
+        Progress::Whole(bytes)
+    }
+
+    /// What the bytes that were whole have as their digest.
+    pub(crate) fn verified(&mut self, bytes: Bytes, digest: u128) -> Progress {
+        if digest == self.checkpoint.digest {
+            return Progress::Done(bytes);
         }
         let mut of: Vec<String> = self.sources.iter().map(|at| at.address.to_string()).collect();
         of.sort();
@@ -317,12 +329,12 @@ impl Gathering {
         self.tried.push(format!(
             "{}: {together}the {} bytes have another digest than planned",
             of.join(", "),
-            self.bytes.len()
+            bytes.len()
         ));
-        if of.len() > 1 {
+        if let (true, Some(last)) = (of.len() > 1, self.sources.pop()) {
             // There is no knowing whose part is wrong.
             self.is_alone = true;
-            self.holders.push_back(stripe.holder);
+            self.holders.push_back(last);
         }
         self.begin_anew();
         Progress::Brought
@@ -428,6 +440,11 @@ mod tests {
                 from += count as u64;
                 match gathering.came(number, count, Instant::now()) {
                     Progress::Wait => {}
+                    Progress::Whole(bytes) => {
+                        assert_eq!(gathering.next(Instant::now()), NextStripe::Wait, "nothing is asked for meanwhile");
+                        let digest = crate::digest::digest(&bytes);
+                        return gathering.verified(bytes, digest);
+                    }
                     other => return other,
                 }
             }

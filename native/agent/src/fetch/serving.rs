@@ -1,7 +1,7 @@
 //! The answering side: one for each link that is fetched over.
 
 use super::{Reply, Request, SLICE, WINDOW};
-use crate::digest::{digest, part_digest};
+use crate::digest::part_digest;
 use crate::logs::Logged;
 use crate::plane::Planes;
 use crate::store::CheckpointStore;
@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use twox_hash::XxHash3_128;
 
 /// The answering side.
 #[derive(Default)]
@@ -22,8 +23,8 @@ pub(crate) struct Serve {
     parts: VecDeque<PendingReply>,
     /// When it was last said that something is coming.
     announced: Option<Instant>,
-    /// An own model of a rank elsewhere, and its bytes so far.
-    keeping: Option<(Checkpoint, Vec<u8>)>,
+    /// An own model of a rank elsewhere, its bytes so far, and their digest.
+    keeping: Option<(Checkpoint, Vec<u8>, XxHash3_128)>,
 }
 
 /// How often that is said.
@@ -69,7 +70,7 @@ impl Serve {
             },
             Request::Keep(checkpoint) if store.find(&checkpoint).is_some() => link.send_message(&Reply::Kept),
             Request::Keep(checkpoint) => {
-                self.keeping = Some((checkpoint, Vec::new()));
+                self.keeping = Some((checkpoint, Vec::new(), XxHash3_128::new()));
                 link.send_message(&Reply::Send);
             }
             Request::Results { lineage, phase, from, to } => {
@@ -120,7 +121,9 @@ impl Serve {
         store: &CheckpointStore,
         link: &mut Link,
     ) -> Result<Option<Checkpoint>, String> {
-        let Some((checkpoint, bytes)) = &mut self.keeping else { return Err("bytes that were not asked for".into()) };
+        let Some((checkpoint, bytes, digest)) = &mut self.keeping else {
+            return Err("bytes that were not asked for".into());
+        };
         let have = bytes.len() as u64;
         if header.kind != Kind::Bulk || header.offset != have || have + payload.len() as u64 > checkpoint.length {
             return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
@@ -129,12 +132,13 @@ impl Serve {
             return Err(format!("bytes {have}+{} came with another digest than announced", payload.len()));
         }
         bytes.extend_from_slice(payload);
+        digest.write(payload);
         if (bytes.len() as u64) < checkpoint.length {
             return Ok(None);
         }
-        let Some((checkpoint, bytes)) = self.keeping.take() else { return Ok(None) };
+        let Some((checkpoint, bytes, digest)) = self.keeping.take() else { return Ok(None) };
         // A model without bytes has no digest.
-        if !bytes.is_empty() && digest(&bytes) != checkpoint.digest {
+        if !bytes.is_empty() && digest.finish_128() != checkpoint.digest {
             return Err("the bytes have another digest than announced".into());
         }
         let is_kept = store.put(checkpoint, Bytes::from(bytes)).is_ok();

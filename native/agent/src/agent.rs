@@ -96,7 +96,8 @@ impl Agent {
         let found = listing.as_ref().map_or(Ok(Vec::new()), |listing| listing.found())?;
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
         let (control, shared) = Control::new(&config, keys, planes.clone(), found, own_copies)?;
-        let writer = durable.map(|durable| durable::Writer::start(durable, identity, shared.clone())).transpose()?;
+        let writer =
+            durable.map(|durable| durable::Writer::start(durable, config.job, identity, shared.clone())).transpose()?;
         let address = control.address();
         let reports: Arc<dyn AgentReports> = Arc::new(shared.reports());
         planes.all().for_each(|plane| plane.attach(reports.clone()));

@@ -6,7 +6,7 @@ use crate::kept::KeptObject;
 use crate::settings::Settings;
 use jni::objects::{JObject, JString};
 use jni::{jni_sig, jni_str, Env, JValue};
-use rejoin_agent::durable::resume::newest;
+use rejoin_agent::durable::resume::{newest, Look};
 use rejoin_agent::durable::{file, identity, Durable, Folder, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::start::JobStart;
@@ -61,7 +61,8 @@ pub(crate) fn resumed(
     }
     let folder = JavaFolder::new(env, folder)?;
     let Some(identity) = named(settings)? else { return Ok(None) };
-    let found = match newest(&folder, identity, world) {
+    let look = if is_later_life { Look::Headers } else { Look::Whole };
+    let found = match newest(&folder, identity, world, look) {
         Err(error) if is_later_life => {
             log::warn!("durable checkpoints: {error}");
             return Ok(None);

@@ -38,6 +38,11 @@ impl Durable {
     }
 }
 
+/// The name of the file in which whoever has a job's tracker says which job has the files of this number.
+pub fn mark(identity: JobId) -> String {
+    format!("{identity}.lock")
+}
+
 /// Where one checkpoint lies.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckpointFile {

@@ -9,19 +9,28 @@ use rejoin_protocol::start::Origin;
 use rejoin_transport::JobId;
 use std::collections::BTreeMap;
 
+/// How files are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Read to their ends: what is damaged is passed over.
+    Whole,
+    /// By their headers and lengths, for a tracker that ranks wait for, no longer than a lease: reading takes minutes
+    /// where each of many ranks has a large model of its own. Who restores one verifies it.
+    Headers,
+}
+
 /// The newest version in a folder that is whole, for `world` ranks to start from (`None`: any
-/// number of them, as in an elastic job). Files are read to their ends from the newest on; what is
+/// number of them, as in an elastic job). Files are looked at from the newest on; what is
 /// damaged is reported and passed over. `None` when there is none.
 ///
 /// # Errors
 /// `Io` when the folder or a file that is looked at can't be read, and `OutOfSpace` when there is no memory for one:
 /// it may be whole all the same, and is not passed over; `BadArgument` when it was taken by another number of ranks,
 /// each with a model of its own.
-pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Result<Option<Origin>, Error> {
+pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>, look: Look) -> Result<Option<Origin>, Error> {
     let found = file::list(folder, identity)?;
     let Some(last) = found.iter().map(|found| found.checkpoint.lineage).max() else { return Ok(None) };
-    // Read from the newest on, and no further than to the first that is whole: all of them can take minutes, and agents
-    // wait for their tracker no longer than a lease.
+    // From the newest on, and no further than to the first that is whole: all of them can take minutes.
     let mut looked: BTreeMap<CheckpointName, bool> = BTreeMap::new();
     let mut is_there = |checkpoint: &Checkpoint| -> Result<bool, Error> {
         let name = checkpoint.name();
@@ -30,7 +39,7 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: Option<u32>) -> Resul
         }
         let mut there = false;
         for file in found.iter().filter(|found| found.checkpoint.name() == name) {
-            there = there || is_undamaged(folder, file)?;
+            there = there || look == Look::Headers || is_undamaged(folder, file)?;
         }
         looked.insert(name, there);
         Ok(there)
@@ -147,7 +156,7 @@ mod tests {
     }
 
     fn found(folder: &Path, world: u32) -> Option<(u32, u32, u32)> {
-        let origin = newest(&at(folder), super::super::identity(NAME), Some(world)).unwrap();
+        let origin = newest(&at(folder), super::super::identity(NAME), Some(world), Look::Whole).unwrap();
         origin.map(|Origin { checkpoint, lineage, .. }| (checkpoint.lineage.0, checkpoint.version.0, lineage.0))
     }
 
@@ -209,9 +218,22 @@ mod tests {
     fn a_file_that_cannot_be_read_now_is_not_taken_for_a_damaged_one() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 3, None, false);
-        let error = newest(&OutOfReach(at(folder.path()), None), super::super::identity(NAME), Some(2)).unwrap_err();
+        let error = newest(&OutOfReach(at(folder.path()), None), super::super::identity(NAME), Some(2), Look::Whole)
+            .unwrap_err();
         assert_eq!(error.code, Code::Io);
         assert!(error.message.contains("no datanode has the block"), "{error}");
+    }
+
+    #[test]
+    fn for_a_tracker_that_ranks_wait_for_no_model_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 0, 3, None, true);
+        (0..2).for_each(|rank| drop(write(folder.path(), 0, 3, Some(rank), false)));
+        write(folder.path(), 0, 4, None, true);
+        write(folder.path(), 0, 4, Some(1), false);
+        let out_of_reach = OutOfReach(at(folder.path()), None);
+        let origin = newest(&out_of_reach, super::super::identity(NAME), Some(2), Look::Headers).unwrap();
+        assert_eq!(origin.unwrap().checkpoint.version, Version(3), "rank 0's own of version 4 is missing");
     }
 
     #[test]
@@ -220,7 +242,9 @@ mod tests {
         let old = write(folder.path(), 0, 3, None, false);
         write(folder.path(), 0, 5, None, false);
         let name = old.file_name().unwrap().to_str().unwrap().to_string();
-        let origin = newest(&OutOfReach(at(folder.path()), Some(name)), super::super::identity(NAME), Some(2)).unwrap();
+        let origin =
+            newest(&OutOfReach(at(folder.path()), Some(name)), super::super::identity(NAME), Some(2), Look::Whole)
+                .unwrap();
         assert_eq!(origin.unwrap().checkpoint.version, Version(5));
     }
 
@@ -237,10 +261,11 @@ mod tests {
             (0..3).for_each(|rank| write(6, Some(rank)));
             (0..2).for_each(|rank| write(7, Some(rank)));
             assert_eq!(found(folder.path(), 3), Some((0, 6, 1)));
-            let by_any = newest(&at(folder.path()), super::super::identity(NAME), None).unwrap().unwrap();
+            let by_any = newest(&at(folder.path()), super::super::identity(NAME), None, Look::Whole).unwrap().unwrap();
             assert_eq!((by_any.checkpoint.version, by_any.world), (Version(6), 3), "an elastic job goes on");
             for world in [1, 2, 4] {
-                let error = newest(&at(folder.path()), super::super::identity(NAME), Some(world)).unwrap_err();
+                let error =
+                    newest(&at(folder.path()), super::super::identity(NAME), Some(world), Look::Whole).unwrap_err();
                 assert_eq!(error.code, Code::BadArgument);
                 for text in ["version 6", "taken by 3 ranks", &format!("{world} ranks can't go on")] {
                     assert!(error.message.contains(text), "{error}");
@@ -251,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_version_is_whole_with_the_own_models_of_all_that_any_of_its_files_names() {
-        let any = |folder: &Path| newest(&at(folder), super::super::identity(NAME), None).unwrap();
+        let any = |folder: &Path| newest(&at(folder), super::super::identity(NAME), None, Look::Whole).unwrap();
         let version = |folder: &Path, version, world, owners: u32| {
             drop(write_model(folder, (0, version), None, true, world, "a model"));
             (0..owners).for_each(|rank| drop(write_model(folder, (0, version), Some(rank), false, world, "its own")));
@@ -280,7 +305,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 3, None, false);
         let other = super::super::identity("another");
-        assert_eq!(newest(&at(folder.path()), other, Some(1)).unwrap(), None);
+        assert_eq!(newest(&at(folder.path()), other, Some(1), Look::Whole).unwrap(), None);
         assert_eq!(others(&at(folder.path()), other).unwrap(), 1);
         assert_eq!(others(&at(folder.path()), super::super::identity(NAME)).unwrap(), 0);
     }

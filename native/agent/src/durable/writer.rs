@@ -2,7 +2,7 @@
 
 use super::file::{self, Found};
 use super::resume::is_whole;
-use super::{CheckpointFile, Durable};
+use super::{mark, CheckpointFile, Durable};
 use crate::control::{Command, Shared};
 use crate::store::Kept;
 use crossbeam::channel::{unbounded, Sender};
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// How many whole versions stay in the folder.
 const KEPT: usize = 2;
+
+/// A job's number as text.
+const JOB_DIGITS: usize = 32;
 
 /// A file that has not grown for so long, and isn't finished, is one whose writer was killed.
 const CUT_SHORT: Duration = Duration::from_secs(3600);
@@ -45,7 +48,7 @@ impl Writer {
     ///
     /// # Errors
     /// `Io` when it can't be started.
-    pub(crate) fn start(durable: Durable, job: JobId, shared: Arc<Shared>) -> Result<Writer, Error> {
+    pub(crate) fn start(durable: Durable, job: JobId, identity: JobId, shared: Arc<Shared>) -> Result<Writer, Error> {
         let (jobs, queue) = unbounded::<(MemberId, Kept, u32)>();
         let under_way = Arc::new((Mutex::new(UnderWay::default()), Condvar::new()));
         let (counter, every) = (under_way.clone(), durable.every);
@@ -53,7 +56,7 @@ impl Writer {
             .name("rejoin-durable".into())
             .spawn(move || {
                 for (member, kept, world) in queue {
-                    write(&durable, job, &shared, member, kept, world);
+                    write(&durable, job, identity, &shared, member, kept, world);
                     let mut under_way = counter.0.lock();
                     (under_way.count, under_way.is_stuck) = (under_way.count - 1, false);
                     drop(under_way);
@@ -111,12 +114,32 @@ impl Writer {
     }
 }
 
-fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept: Kept, world: u32) {
+/// Whose the files are by now: a tracker's mark says it, where there is one. The ranks of a job whose tracker was ended
+/// go on for a lease; one of the same name that was resumed meanwhile has begun with what they would remove.
+///
+/// # Errors
+/// `BadState` when they are another job's.
+fn check_owner(durable: &Durable, job: JobId, identity: JobId) -> Result<(), Error> {
+    let mut number = [0; JOB_DIGITS];
+    let mark = mark(identity);
+    if durable.folder.read(&mark, 0, &mut number).is_err() || number == *job.to_string().as_bytes() {
+        return Ok(());
+    }
+    let text = format!(
+        "job {} has these checkpoints now ({}/{mark}): it was resumed while the tracker of this one was away",
+        String::from_utf8_lossy(&number),
+        durable.folder
+    );
+    Err(Error::new(Code::BadState, text))
+}
+
+fn write(durable: &Durable, job: JobId, identity: JobId, shared: &Shared, member: MemberId, kept: Kept, world: u32) {
     let MemberId { rank, incarnation } = member;
     let began = Instant::now();
     let version = kept.checkpoint().version;
     let written = shared.store.make_kept(kept).and_then(|(made, bytes)| {
-        let name = file::write(&*durable.folder, job, &made, world, &bytes)?;
+        check_owner(durable, job, identity)?;
+        let name = file::write(&*durable.folder, identity, &made, world, &bytes)?;
         Ok((made, CheckpointFile { folder: durable.folder.clone(), name }))
     });
     match written {
@@ -126,18 +149,21 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
             let millis = began.elapsed().as_millis() as u64;
             let event = Event::DurableWritten { rank, incarnation, version, bytes: made.length, millis };
             shared.command(Command::Event(event));
-            if let Some((lineage, version)) = tidy(durable, job, world) {
+            if let Some((lineage, version)) = tidy(durable, identity, world) {
                 shared.store.tidied(lineage, version);
                 shared.command(Command::Tidied { lineage, version });
             }
         }
         Err(error) => {
             log::error!("{} durable checkpoint {version}: {}", shared.prefix_of(rank), error.message);
-            let reason = format!(
-                "{}. Training goes on; the last whole checkpoint in {} stays. Make room there, or the job can't be \
-                 restored to a newer one should all processes die",
-                error.message, durable.folder
-            );
+            let reason = match error.code {
+                Code::BadState => format!("{}. Nothing is written", error.message),
+                _ => format!(
+                    "{}. Training goes on; the last whole checkpoint in {} stays. Make room there, or the job can't be \
+                     restored to a newer one should all processes die",
+                    error.message, durable.folder
+                ),
+            };
             shared.command(Command::Event(Event::DurableFailed { rank, incarnation, version, reason }));
         }
     }
@@ -169,6 +195,21 @@ fn tidy(durable: &Durable, job: JobId, world: u32) -> Option<(Lineage, Version)>
 mod tests {
     use super::*;
     use std::time::SystemTime;
+
+    #[test]
+    fn nothing_is_written_where_the_mark_of_a_tracker_names_another_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let (job, identity) = (JobId([7; 16]), JobId([9; 16]));
+        let durable = Durable::at(folder.path(), 1);
+        let is_ours = || check_owner(&durable, job, identity);
+        is_ours().expect("no tracker has left a mark");
+        let path = folder.path().join(mark(identity));
+        std::fs::write(&path, job.to_string()).unwrap();
+        is_ours().expect("it is this job's");
+        std::fs::write(&path, JobId([8; 16]).to_string()).unwrap();
+        let error = is_ours().unwrap_err();
+        assert!(error.code == Code::BadState && error.message.contains(&JobId([8; 16]).to_string()), "{error}");
+    }
 
     #[test]
     fn what_a_write_of_this_job_has_left_that_was_cut_short_long_ago_is_removed_and_nothing_else() {

@@ -1,7 +1,7 @@
 //! Durable checkpoints as whoever has the tracker sees them: whose they are, and what a job goes on from.
 
-use rejoin_agent::durable::resume::{newest, others};
-use rejoin_agent::durable::{file, identity, LocalFolder};
+use rejoin_agent::durable::resume::{newest, others, Look};
+use rejoin_agent::durable::{self, file, identity, LocalFolder};
 use rejoin_agent::join_file::DurablePlace;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::start::JobStart;
@@ -65,7 +65,7 @@ impl Wanted {
 /// The file that stands in the folder of a job's durable checkpoints for as long as whoever has its tracker is there.
 /// The holder of its lock has the job, whose number is in it. On other hosts it says that the folder is the same one.
 fn mark(place: &DurablePlace) -> PathBuf {
-    place.folder.join(format!("{}.lock", place.identity))
+    place.folder.join(durable::mark(place.identity))
 }
 
 /// The number of the job that has the folder, or had it last; `None` if none had.
@@ -188,8 +188,12 @@ impl Store {
     /// # Errors
     /// As [`newest`].
     pub fn start(&self) -> Result<JobStart, Error> {
+        self.found(Look::Whole)
+    }
+
+    fn found(&self, look: Look) -> Result<JobStart, Error> {
         let is_wanted = self.is_resuming;
-        let found = if is_wanted { newest(&self.folder, self.place.identity, self.world)? } else { None };
+        let found = if is_wanted { newest(&self.folder, self.place.identity, self.world, look)? } else { None };
         Ok(found.map_or(JobStart::Fresh, JobStart::Durable))
     }
 
@@ -198,7 +202,7 @@ impl Store {
     /// job if it would have to begin anew.
     pub fn start_again(&mut self, say: impl Fn(&str)) -> JobStart {
         self.is_resuming = true;
-        self.start().unwrap_or_else(|error| {
+        self.found(Look::Headers).unwrap_or_else(|error| {
             say(&format!("durable checkpoints: {error}"));
             JobStart::Fresh
         })

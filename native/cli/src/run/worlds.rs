@@ -138,7 +138,7 @@ fn wrong(folder: &LocalFolder, next: &World) -> Result<Option<String>, Error> {
              the log doesn't say which rank has had whose. Expected a program whose ranks all have the same model"
         )));
     }
-    let newest = resume::newest(folder, identity(NAME), Some(ranks))?;
+    let newest = resume::newest(folder, identity(NAME), Some(ranks), resume::Look::Whole)?;
     Ok(newest.is_none_or(|newest| newest.checkpoint.version != version).then(|| {
         format!(
             "the checkpoint of version {version} in {folder}, which the world before has made, was changed or cut \

@@ -24,11 +24,11 @@ Without ``--min`` it is as good: a rank that dies alone begins from the newest c
 import functools
 import io
 import pickle
-from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, TypeVar
 
 import numpy as np
 
-from . import _buffers
+from . import _buffers, _tensors
 from ._arguments import number, refused
 from ._communicator import Communicator
 from ._current import joined
@@ -46,12 +46,17 @@ class State:
 
     What it is made of may differ between ranks: where nothing is committed yet, all begin with rank
     0's values. After each step values have to be equal at all ranks, and pickled: numbers, texts,
-    numpy's arrays, PyTorch's tensors (which come back in main memory), lists and dictionaries of
-    them. Of a value with ``state_dict`` and ``load_state_dict``
-    (an :class:`ElasticSampler`; PyTorch's modules and optimizers) the former is kept, and put back
-    by the latter. A PyTorch module's buffers (the running means of batch normalization) may differ:
-    each commit and the end take rank 0's, by one broadcast. Names that begin with an underscore are
-    not kept.
+    numpy's arrays, PyTorch's tensors, lists and dictionaries of them. What is put back are other
+    objects (tensors are in main memory), so read them from the state. But a PyTorch tensor that
+    requires a gradient, or is a parameter, stays the same object with the values that are put back,
+    also in lists, tuples and dictionaries, as an optimizer holds it; anywhere else it is refused
+    with ``BAD_ARGUMENT``, as is one with a history (``detach()`` it).
+
+    Of a value with ``state_dict`` and ``load_state_dict`` (an :class:`ElasticSampler`; PyTorch's
+    modules and optimizers) the former is kept, and put back by the latter. That is of values
+    themselves, not of what is in a list. A PyTorch module's buffers (the running means of batch
+    normalization) may differ: each commit and the end take rank 0's, by one broadcast. Names that
+    begin with an underscore are not kept.
     """
 
     ranks: Communicator
@@ -79,7 +84,7 @@ class State:
     def restore(self) -> None:
         """Puts back what was committed last (at the beginning: what all have begun with, and before
         that, what the state was made of). Of this rank alone. Raises ``INCOMPATIBLE`` where the
-        job's state has values of other names."""
+        job's state has values of other names, or what is trained has another shape or type."""
         self._put(self._kept)
 
     def sync(self) -> None:
@@ -93,15 +98,21 @@ class State:
         values: Dict[str, Any] = pickle.loads(encoded)
         if set(values) != set(self._names):
             seen = f"the job's state has the values {sorted(values)}, and this rank's {sorted(self._names)}"
-            text = f"{seen}; keep the same values at all ranks and in each run of a job"
+            self._incompatible(f"{seen}; keep the same values at all ranks and in each run of a job")
+        own = {name: self.__dict__[name] for name in self._names}
+        plain = {name: value for name, value in own.items() if not _has_state_dict(value)}
+        try:
+            self.__dict__.update(_tensors.restored(plain, {name: values[name] for name in plain}))
+        except RejoinError as error:
+            self._incompatible(error.text)
+        for name, value in own.items():
+            if name not in plain:
+                value.load_state_dict(values[name])
+
+    def _incompatible(self, text: str) -> NoReturn:
+        if "ranks" in self.__dict__:
             self.ranks.abandon(Code.INCOMPATIBLE, text)
-            raise RejoinError(Code.INCOMPATIBLE, text)
-        for name, value in values.items():
-            own = self.__dict__[name]
-            if _has_state_dict(own):
-                own.load_state_dict(value)
-            else:
-                self.__dict__[name] = value
+        raise RejoinError(Code.INCOMPATIBLE, text)
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
         """Calls these, with the newest commit restored, each time that the function begins again in
@@ -136,10 +147,7 @@ class State:
         values = {name: self.__dict__[name] for name in self._names}
         kept = {name: value.state_dict() if _has_state_dict(value) else value for name, value in values.items()}
         into = io.BytesIO()
-        pickler = _Pickler(into, protocol=4)
-        # Without it the bytes say which parts are one object, which a rank that was restored may see otherwise.
-        pickler.fast = True
-        pickler.dump(kept)
+        _tensors.Pickler(into, kept).dump(kept)
         return into.getvalue()
 
     def _train(self, ranks: Communicator, begin: Callable[[], Result]) -> Optional[Result]:
@@ -165,28 +173,6 @@ class State:
             ranks.join_again()
             again = True
         return None
-
-
-class _Pickler(pickle.Pickler):
-    """Equal values have equal bytes, which PyTorch's own way to pickle tensors doesn't give: it names storages by
-    where they are in memory."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if type(value).__module__.split(".")[0] != "torch" or not hasattr(value, "detach"):
-            return NotImplemented
-        import torch
-
-        flat = value.detach().cpu().contiguous().reshape(-1)
-        dtype = str(value.dtype).split(".")[-1]
-        return _tensor, (dtype, tuple(value.shape), flat.view(torch.uint8).numpy().tobytes())
-
-
-def _tensor(dtype: str, shape: Any, content: bytes) -> Any:
-    import torch
-
-    if not content:
-        return torch.empty(shape, dtype=getattr(torch, dtype))
-    return torch.frombuffer(bytearray(content), dtype=getattr(torch, dtype)).reshape(shape)
 
 
 def _has_state_dict(value: Any) -> bool:

@@ -168,6 +168,95 @@ GRADIENTS = """
     """
 
 
+# Parameters without a module, alone and in containers, which an optimizer holds as well. Each process begins with other
+# ones, and has a goal of its own.
+BARE = """
+    import hashlib
+    import torch
+    from rejoin import elastic
+
+    torch.set_num_threads(1)
+    torch.seed()
+    weights = torch.randn(3, requires_grad=True)
+    layers = [torch.nn.Parameter(torch.randn(2, 2)), torch.nn.Parameter(torch.randn(1), requires_grad=False)]
+    heads = {"one": torch.nn.Parameter(torch.randn(())), "more": (torch.randn(2, 1, requires_grad=True), "a name")}
+    everything = [weights, *layers, heads["one"], heads["more"][0]]
+    optimizer = torch.optim.SGD(everything, lr=0.1, momentum=0.5)
+
+    @elastic.run
+    def train(state):
+        while state.step < 6:
+            optimizer.zero_grad()
+            goal = state.ranks.rank + 1.0
+            sum(((each - goal) ** 2).sum() for each in everything).backward()
+            for each in everything:
+                if each.requires_grad:
+                    state.ranks.allreduce(each.grad.numpy().reshape(-1))
+            optimizer.step()
+            state.mean = weights.detach().mean()
+            state.step += 1
+            layers[1].requires_grad_(state.step >= 3)
+            state.commit()
+        assert state.weights is weights and state.again is weights
+        assert all(mine is theirs for mine, theirs in zip(state.layers, layers))
+        assert state.heads["one"] is heads["one"] and state.heads["more"][0] is heads["more"][0]
+        assert state.heads["more"][1] == "a name" and type(state.heads["more"]) is tuple
+
+    state = elastic.State(
+        weights=weights, layers=layers, heads=heads, again=weights, optimizer=optimizer, mean=torch.zeros(()), step=0
+    )
+    train(state)
+    content = b"".join(each.detach().numpy().tobytes() for each in everything)
+    print("digest", hashlib.sha256(content).hexdigest(), state.mean.item(), flush=True)
+    """
+
+# What an optimizer holds, or what was computed with a history, where no rank could be given it back as it was.
+LOST = """
+    import pickle, types
+    import torch
+    import rejoin
+    from rejoin import elastic
+
+    class Holds:
+        def __init__(self, value):
+            self.value = value
+
+    def refused(code, text, call):
+        try:
+            call()
+        except rejoin.RejoinError as error:
+            assert error.code.name == code and text in str(error), error
+        else:
+            raise AssertionError(f"expected to be refused: {text}")
+
+    trained = torch.ones(3, requires_grad=True)
+    text = "the state has a tensor that is trained (torch.float32 of shape (3,)) inside an object"
+    for inside in (Holds(trained), [Holds(trained)], {"in a set": {trained}}):
+        refused("BAD_ARGUMENT", text, lambda: elastic.State(value=inside))
+    inside = [torch.nn.Linear(4, 3)]
+    refused("BAD_ARGUMENT", "(torch.float32 of shape (3, 4)) inside an object", lambda: elastic.State(value=inside))
+    refused("BAD_ARGUMENT", "detach() it", lambda: elastic.State(loss=trained.sum()))
+
+    state = elastic.State(first=trained, second=None, more=[])
+    told = []
+    state.ranks = types.SimpleNamespace(abandon=lambda code, text: told.append(code.name))
+    # What wasn't there comes back as it was, for whoever makes an optimizer of it.
+    grown = elastic.State(first=trained, second=torch.ones(2, requires_grad=True), more=[torch.nn.Parameter(trained)])
+    state._put(grown._kept)
+    assert state.first is trained and state.second.requires_grad and type(state.more[0]) is torch.nn.Parameter
+    wider = elastic.State(first=torch.ones(4, requires_grad=True), second=None, more=[])
+    refused("INCOMPATIBLE", "torch.float32 of shape (4,)", lambda: state._put(wider._kept))
+    moved = elastic.State(first=None, second=torch.ones(3, requires_grad=True), more=[])
+    state.second = None
+    refused("INCOMPATIBLE", "torch.float32 of shape (3,)", lambda: state._put(moved._kept))
+    state.second = state.first = trained
+    two = elastic.State(first=torch.zeros(3, requires_grad=True), second=torch.ones(3, requires_grad=True), more=[])
+    refused("INCOMPATIBLE", "clone()", lambda: state._put(two._kept))
+    assert told == ["INCOMPATIBLE"] * 3, told
+    print("all are refused", flush=True)
+    """
+
+
 @unittest.skipIf(
     importlib.util.find_spec("torch") is None,
     f"{sys.executable} has no PyTorch: pip install torch, or apt-get install python3-torch",
@@ -223,6 +312,18 @@ class Torch(Launched):
         out, _ = self.run_ranks(3, PROGRAM, *fewer)
         self.digest(out)
         self.assertEqual(out.count("of 2, digest"), 2, out)
+
+    def test_parameters_without_a_module_stay_those_of_the_optimizer_whatever_dies(self):
+        for kill in ([], ["--restart", "--kill", "rank=1,version=4,seqno=1"]):
+            with self.subTest(kill=kill):
+                out, err = self.run_ranks(2, BARE, *kill)
+                self.assertEqual(err.count("fired"), len(kill) // 3, err)
+                self.digest(out)
+                self.assertEqual(out.count("digest "), 2, out)
+
+    def test_what_is_trained_and_could_only_come_back_as_something_else_is_refused(self):
+        out, _ = self.run_ranks(1, LOST)
+        self.assertIn("all are refused", out)
 
     def test_sums_over_a_samplers_batches_are_those_of_one_process_although_some_are_empty_and_a_rank_dies(self):
         def trained(world, *options):

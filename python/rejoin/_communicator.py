@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Optional, Tuple, Type, TypeVar, Union
 
 import numpy as np
 
-from . import _arguments as given, _library as c
+from . import _arguments as given, _launched, _library as c
 from ._arguments import refused
 from ._arrays import Data, element as element_number, order as order_number, raw, reduction, whole
 from ._callbacks import Callbacks, Fold, Prepare
@@ -50,10 +50,11 @@ class Communicator(Owner):
     is a recorded one.
     """
 
-    def __init__(self, handle: int, over: bool) -> None:
+    def __init__(self, handle: int, over: bool, launched: bool = False) -> None:
         super().__init__(handle)
         self._lock = threading.Lock()  # of calls: one at a time
-        self._over = over
+        self._launched = launched
+        self._over = self._ends(over)
         _not_closed.add(self)
         self.rank: int = c.library.rejoin_rank(handle)
         self.world: int = c.library.rejoin_world(handle)
@@ -304,6 +305,7 @@ class Communicator(Owner):
         :meth:`close` is left."""
         data = raw("the model", model)
         self._call("finish", data.ctypes.data, data.size)
+        self._ends(True)
 
     def join_again(self) -> None:
         """After ``ROLLED_BACK`` or ``RESIZED``: takes part again in the same process, which keeps
@@ -316,7 +318,8 @@ class Communicator(Owner):
             handle = self._open()
             return library.rejoin_incarnation(handle), library.rejoin_rank(handle), library.rejoin_world(handle)
 
-        self._over, numbers = self._with_status(taken, "join_again")
+        over, numbers = self._with_status(taken, "join_again")
+        self._over = self._ends(over)
         self.incarnation = numbers[0]
         if not self._over:
             _, self.rank, self.world = numbers
@@ -367,6 +370,11 @@ class Communicator(Owner):
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else "over" if self._over else "open"
         return f"<Communicator rank {self.rank} of {self.world}, incarnation {self.incarnation}, {state}>"
+
+    def _ends(self, over: bool) -> bool:
+        if over and self._launched:
+            _launched.end()
+        return over
 
     def _options(
         self,
@@ -452,9 +460,9 @@ def _text(handle: Any) -> str:
     return text
 
 
-def joined(status: int, handle: Any) -> Communicator:
+def joined(status: int, handle: Any, launched: bool = False) -> Communicator:
     if status in (c.OK, c.OVER):
-        return Communicator(handle.value, status == c.OVER)
+        return Communicator(handle.value, status == c.OVER, launched)
     text = _text(handle)
     c.library.rejoin_close(handle)
     raise RejoinError(c.code(status), text)
@@ -472,8 +480,12 @@ def join(
     ``terms`` says what the program assumes (its name and version, its parameters) and has to be
     equal at all ranks. The timeouts are in seconds: until all ranks are there (5 minutes), for one
     call (10 minutes), for the end (10 minutes).
+
+    A ``rejoin run`` has one training: in a process whose rank has finished, or that came when the job
+    was over, a second join raises ``BAD_STATE``.
     """
+    _launched.check()
     handle = ctypes.c_void_p()
     limits = limits_of(join_timeout, call_timeout, finish_timeout)
     status = c.library.rejoin_join_launched(given.text("terms", terms), ctypes.byref(limits), ctypes.byref(handle))
-    return joined(status, handle)
+    return joined(status, handle, launched=True)

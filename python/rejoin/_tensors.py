@@ -78,9 +78,9 @@ def restored(own: Dict[str, Any], kept: Dict[str, Any]) -> Dict[str, Any]:
     new, gone = _without(after, before), _without(before, after)
     if new and gone:
         text = (
-            f"the job's state has {_described(new[0])} to be trained where this rank's has {_described(gone[0])}, which "
-            "its optimizer would go on with; keep the same parameters at the same places, at all ranks and in each "
-            "run of a job"
+            f"the job's state has {_described(new[0])} to be trained where this rank's has {_described(gone[0])}, "
+            "which its optimizer would go on with; keep the same parameters at the same places, at all ranks and in "
+            "each run of a job"
         )
         raise RejoinError(Code.INCOMPATIBLE, text)
     for tensor, content in filled.values():

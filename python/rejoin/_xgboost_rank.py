@@ -3,7 +3,7 @@
 import ctypes
 from typing import Any, Optional, Tuple
 
-from . import _arguments as given, _library as c
+from . import _arguments as given, _launched, _library as c
 from ._arguments import refused
 from ._errors import Code, RejoinError
 from ._memory import copied
@@ -30,8 +30,9 @@ class Rank(Owner):
     ``hooked`` says whether XGBoost's collectives are Rejoin's own.
     """
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, launched: bool = False) -> None:
         super().__init__(handle)
+        self._launched = launched
         self.rank: int = c.library.rejoin_xgboost_rank(handle)
         self.world: int = c.library.rejoin_xgboost_world(handle)
         self.incarnation: int = c.library.rejoin_xgboost_incarnation(handle)
@@ -79,6 +80,8 @@ class Rank(Owner):
     def finish(self, rounds: int, model: bytes) -> None:
         """Reports the end, and waits until all ranks have."""
         self.call("finish", rounds, model, len(model))
+        if self._launched:
+            _launched.end()
 
     def failure(self) -> Optional[RejoinError]:
         """Why this rank's calls end; ``None`` while it is in order."""
@@ -119,10 +122,14 @@ def _text(handle: Any) -> str:
 
 def join(version: str, terms: str, hook: str, limits: c.Limits) -> Optional[Rank]:
     """Joins as the rank that this process was started as; ``None`` when the job had ended before."""
+    _launched.check()
     options, handle, words = _options(version, hook), ctypes.c_void_p(), given.text("terms", terms)
     byref = ctypes.byref
     status = c.library.rejoin_xgboost_join_launched(words, byref(options), byref(limits), byref(handle))
-    return _joined(status, handle)
+    rank = _joined(status, handle, launched=True)
+    if rank is None:
+        _launched.end()
+    return rank
 
 
 class XgboostProcess(Process):
@@ -154,9 +161,9 @@ def _options(version: str, hook: str) -> c.XgboostOptions:
     return c.XgboostOptions(ctypes.sizeof(c.XgboostOptions), given.text("the version", version), _HOOKS[hook])
 
 
-def _joined(status: int, handle: Any) -> Optional[Rank]:
+def _joined(status: int, handle: Any, launched: bool = False) -> Optional[Rank]:
     if status == c.OK and handle.value is not None:
-        return Rank(handle.value)
+        return Rank(handle.value, launched)
     text = _text(handle)
     c.library.rejoin_xgboost_close(handle)
     if status == c.OVER:

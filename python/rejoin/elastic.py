@@ -246,6 +246,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Optional[Result]]:
     changes, or all go back, the call in which the function is raises :class:`RejoinError`
     (``RESIZED``, ``ROLLED_BACK``): let it through, and the function is called again, in the new
     world. Returns what the function returns; ``None`` in a process that came when the job was over.
+    A second training in the process raises ``BAD_STATE``: a ``rejoin run`` has one.
 
     A rank that dies and is started again begins from the newest commit alone, and the others go on.
     So from each commit on the function has to make the same calls as a rank that goes past it: what

@@ -169,9 +169,9 @@ def communicator(
     ranks are there (5 minutes), for the end (10 minutes).
 
     Raises :class:`rejoin.RejoinError`: ``INCOMPATIBLE`` for a version of XGBoost that isn't
-    supported; ``BAD_STATE`` outside ``rejoin run``, and at the end when nothing was trained; else
-    what ended this rank or the job. An exception of the program is reported to the job, and its rank
-    may be started again.
+    supported; ``BAD_STATE`` outside ``rejoin run``, in a process whose job has ended (a ``rejoin run``
+    has one training), and at the end when nothing was trained; else what ended this rank or the
+    job. An exception of the program is reported to the job, and its rank may be started again.
     """
     limits = limits_of(join_timeout, None, finish_timeout)
     return _Context(lambda: join(xgboost.__version__, terms, hook, limits))

@@ -442,6 +442,20 @@ class Calls(Launched):
         self.assertIn("needs 200000000 bytes of memory at once", out)
         self.assertIn("BAD_STATE", out)
 
+    def test_a_process_that_has_finished_does_not_join_a_second_time(self):
+        program = """
+            import rejoin
+            for name in ("pretrain", "finetune"):
+                with rejoin.join(name) as ranks:
+                    ranks.load()
+                    ranks.finish(name.encode())
+                print(name, flush=True)
+            """
+        out, err = self.run_ranks(2, program, status=3)
+        self.assertEqual(out.count("pretrain"), 2, out)
+        self.assertNotIn("finetune", out)
+        self.assertEqual(err.count("RejoinError: BAD_STATE: the job of this process has ended"), 2, err)
+
     def test_different_calls_are_named_with_their_sites_in_python(self):
         program = (
             BEGIN

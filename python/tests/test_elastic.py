@@ -370,6 +370,33 @@ class Elastic(Launched):
         said = "BAD_ARGUMENT: the state is of an ElasticSampler with .*'seed': 0.* this one has .*'seed': 1"
         self.assertRegex(err, said)
 
+    def test_a_second_training_of_a_process_is_refused_and_not_skipped(self):
+        program = """
+            import rejoin
+            from rejoin import elastic
+
+            @elastic.run
+            def train(state):
+                while state.step < 3:
+                    state.ranks.barrier()
+                    state.step += 1
+                    state.commit()
+                return state.step
+
+            print("first", train(elastic.State(step=0)), flush=True)
+            try:
+                train(elastic.State(step=0))
+            finally:
+                print("behind it", flush=True)
+            """
+        kill = ["--restart", "--kill", "rank=1,at=finalize"]
+        for options, first in (([], ["first 3"] * 2), (kill, ["first 3", "first None"])):
+            with self.subTest(options=options):
+                out, err = self.run_ranks(2, program, *options, status=3)
+                self.assertEqual(sorted(re.findall(r"first \w+", out)), first, out)
+                self.assertEqual(err.count("RejoinError: BAD_STATE: the job of this process has ended"), 2, err)
+                self.assertIn("start one `rejoin run` for each training", err)
+
     def test_what_can_be_no_state_is_refused_by_name(self):
         program = """
             from rejoin import elastic

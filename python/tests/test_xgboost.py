@@ -171,6 +171,11 @@ class Bridged(Trained):
                 _, err = self.train(case, status=4, world=world, more=more, FOLDER=folder)
             self.assertRegex(err, f"rejoin: {code}: .*{re.escape(text)}", case)
 
+    def test_a_second_communicator_of_a_process_is_refused_and_its_training_not_skipped(self):
+        out, err = self.train("two communicators", world=1, status=3)
+        self.assertEqual(out.count("one is done"), 1, out)
+        self.assertIn("RejoinError: BAD_STATE: the job of this process has ended", err)
+
 
 class Hooked(Trained):
     """XGBoost 3.4: the wheel exports what the hook needs; a Booster goes on."""

@@ -270,6 +270,13 @@ def main(case):
         tell(f"rank {ranks.rank}.{ranks.incarnation} hooked {ranks.hooked}")
 
 
+def twice():
+    """A second training, in a communicator of its own."""
+    for _ in range(2):
+        main("plain")
+        tell("one is done")
+
+
 def stock(world, case):
     from xgboost.tracker import RabitTracker
 
@@ -292,5 +299,7 @@ if __name__ == "__main__":
         stock(int(sys.argv[2]), sys.argv[3])
     elif sys.argv[1] == "stock-rank":
         stock_rank(*sys.argv[2:])
+    elif sys.argv[1] == "two communicators":
+        twice()
     else:
         main(sys.argv[1])

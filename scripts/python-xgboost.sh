@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The XGBoosts that Python's tests train with, from PyPI, in build/python (about 650 MB, once):
-# scripts/python-xgboost.sh PYTHON. Folders to put on PYTHONPATH: xgboost-VERSION, and `common` (numpy,
-# scipy). Does nothing when all is there.
+# The XGBoosts that Python's tests train with, from PyPI, in build/python (about 700 MB, once):
+# scripts/python-xgboost.sh PYTHON. Folders to put on PYTHONPATH: xgboost-VERSION, `common` (numpy,
+# scipy), and `estimators` for XGBoost's (scikit-learn). Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
 python=${1:-python3}
@@ -24,6 +24,8 @@ fetched() {
 
 mkdir -p "$folder"
 fetched common --only-binary=:all: 'numpy<3' 'scipy<2'
+# Beside what is in `common`.
+fetched estimators --only-binary=:all: --no-deps 'scikit-learn<2' joblib cloudpickle threadpoolctl narwhals
 # Without its CUDA library, which trainings on the CPU don't load.
 fetched xgboost-3.2.0 --no-deps 'xgboost==3.2.0'
 # It says that it wants Python 3.12, and runs on older ones.

@@ -190,7 +190,8 @@ class _Trained:
 
 
 def _refuse_device(stock: Any) -> None:
-    device = str(stock.getOrDefault("device")) if stock.hasParam("device") and stock.isDefined("device") else "cpu"
+    given = stock.getOrDefault("device") if stock.hasParam("device") and stock.isDefined("device") else None
+    device = str(given or "cpu")
     gpu = stock.hasParam("use_gpu") and stock.isDefined("use_gpu") and stock.getOrDefault("use_gpu")
     if gpu or not device.startswith("cpu"):
         seen = "use_gpu is True" if gpu else f'device is "{device}"'

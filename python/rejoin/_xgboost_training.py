@@ -405,7 +405,8 @@ def _sketches(learner: Dict[str, Any]) -> bool:
 
 
 def _refuse(parameters: Dict[str, Any], learner: Dict[str, Any], objective: Any, world: int) -> None:
-    device = str(parameters.get("device", "cpu"))  # XGBoost takes the CPU where there is no other one
+    # XGBoost takes the CPU where there is no other one. (Its estimators give `None` for what isn't set.)
+    device = str(parameters.get("device") or "cpu")
     if not device.startswith("cpu"):
         raise refused(f'device is "{device}"; rejoin.xgboost carries trainings on the CPU: leave it out, or say "cpu"')
     if _trees_of(learner).get("process_type", "default") != "default":

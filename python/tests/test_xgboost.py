@@ -21,10 +21,11 @@ class Trained(Launched):
     """`version` is XGBoost's; the stock digests of a case are computed once."""
 
     version = ""
+    folders = ("common",)
     stock = {}
 
     def path(self):
-        folders = [ROOT / "build" / "python" / f"xgboost-{self.version}", ROOT / "build" / "python" / "common"]
+        folders = [ROOT / "build" / "python" / name for name in (f"xgboost-{self.version}", *self.folders)]
         for folder in folders:
             if not folder.is_dir():
                 self.fail(f"expected XGBoost in {folder}; make it: scripts/python-xgboost.sh {sys.executable}")
@@ -194,6 +195,16 @@ class Hooked(Trained):
         for case in ("continued", "warm"):
             with self.subTest(case=case):
                 self.same_as_stock(case, restarts=1, hooked=True, ACT="kill:1:7")
+
+
+class Estimators(Trained):
+    """XGBoost's estimators in scikit-learn's form, which give all parameters that they have, most of them `None`."""
+
+    version = "3.4.1"
+    folders = ("common", "estimators")
+
+    def test_a_regressor_whose_rank_is_killed_has_the_model_of_stocks(self):
+        self.same_as_stock("estimator", restarts=1, hooked=True, ACT="kill:1:7")
 
 
 class UnderMpirun(Trained):

@@ -193,6 +193,8 @@ def train(case, rank, world, more, remembers):
         params.update(objective="rank:ndcg", lambdarank_unbiased=True)
     elif case == "labels":
         params.update(objective="binary:logistic")
+    elif case == "estimator":
+        del params["nthread"]
     elif case == "gpu":
         params.update(device="cuda")
     features, labels = rows(rank)
@@ -226,16 +228,21 @@ def train(case, rank, world, more, remembers):
         xgb.train(params, matrix, 2, callbacks=more)
     results, seen = {}, Seen()
     evals = [(matrix, "train"), (evaluated, "test")]
-    booster = xgb.train(
-        params,
-        matrix,
-        ROUNDS,
-        evals=evals,
-        evals_result=results,
-        verbose_eval=False,
-        callbacks=[*more, seen],
-        **named,
-    )
+    if case == "estimator":
+        model = xgb.XGBRegressor(n_estimators=ROUNDS, callbacks=[*more, seen], n_jobs=1, **params)
+        model.fit(features, labels, eval_set=[(features, labels), rows(100 + rank, 400)], verbose=False)
+        booster, results = model.get_booster(), model.evals_result()
+    else:
+        booster = xgb.train(
+            params,
+            matrix,
+            ROUNDS,
+            evals=evals,
+            evals_result=results,
+            verbose_eval=False,
+            callbacks=[*more, seen],
+            **named,
+        )
     assert type(booster) is xgb.Booster
     remembered = [remembers.began, remembers.seen, remembers.chance.random()]
     measured = json.dumps([results, seen.seen, booster.attributes(), remembered], sort_keys=True)

@@ -15,7 +15,7 @@ from ._arguments import refused
 from ._spark_gang import Gang, arrow_schema, pickled, session_of
 from ._spark_xgboost import SEAMS, EstimatorRank
 from ._xgboost_callbacks import refuse_what_cannot_be_pickled
-from ._xgboost_training import check_version, unexpected
+from ._xgboost_training import check_estimators_version, unexpected_estimators
 
 _STOCK = "stock"
 
@@ -92,7 +92,7 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         session = session_of(dataset)
         gang = Gang(session)
         stock = self.stock.copy()
-        check_version()
+        check_estimators_version()
         _refuse_others("its estimators have no", [name for name in _SEAMS if not hasattr(stock, name)])
         _refuse_device(stock)
         refuse_what_cannot_be_pickled(stock.getOrDefault("callbacks") or [], cloudpickle)
@@ -113,7 +113,9 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):
         stock._get_tracker_args = lambda *_: (True, {})
         model = stock._fit(dataset)
         if len(trained) != 1:
-            raise unexpected(f"its estimators' fit has trained {len(trained)} times on the rows that it prepared")
+            raise unexpected_estimators(
+                f"its estimators' fit has trained {len(trained)} times on the rows that it prepared"
+            )
         return model
 
     def __repr__(self) -> str:
@@ -150,7 +152,7 @@ def _train(gang: Gang, frame: Any, workers: int, rounds: int, function: Callable
 def _refuse_others(what: str, missing: List[str]) -> None:
     """An XGBoost that lacks these names, in whose places ours would do nothing."""
     if missing:
-        raise unexpected(f"{what} {', '.join(missing)}")
+        raise unexpected_estimators(f"{what} {', '.join(missing)}")
 
 
 class _Prepared:
@@ -161,7 +163,7 @@ class _Prepared:
 
     def __getattr__(self, name: str) -> Any:
         if name in _WAYS_TO_ROWS:
-            raise unexpected(f"its estimators train on a data frame's {name}, not by mapInPandas")
+            raise unexpected_estimators(f"its estimators train on a data frame's {name}, not by mapInPandas")
         return getattr(self._frame, name)
 
     def mapInPandas(self, function: Callable[..., Any], schema: Any, *_: Any, **__: Any) -> "_Trained":

@@ -21,7 +21,7 @@ from ._limits import limits_of
 from ._spark_rank import Launch, Rank, Rows, Shown
 from ._xgboost_callbacks import Carry
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
-from ._xgboost_training import Rhythm, unexpected
+from ._xgboost_training import Rhythm, unexpected_estimators
 from .xgboost import Checkpoint, _Context
 
 # What `_train_booster` has to refer to.
@@ -93,7 +93,7 @@ def _texts(
         checkpoint._rhythm, checkpoint._carry = rhythm, Carry(cloudpickle)
         trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
         if part.training is None:
-            raise unexpected("its PySpark estimator trains without callbacks")
+            raise unexpected_estimators("its PySpark estimator trains without callbacks")
         made = part.training.made_of(bytes(trained.save_raw("ubj")))
         made.set_param("seed_per_iteration", params.get("seed_per_iteration", False))  # which is ours to set
         return made

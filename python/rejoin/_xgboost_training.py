@@ -77,22 +77,31 @@ def _loop_of_callback() -> Tuple[Any, CallbackContainer]:
     return copy.copy(frame.f_locals["params"]), container
 
 
-# The oldest and the newest minor version whose training loop and estimators are known.
-_SUPPORTED = ((3, 1), (3, 4))
+# The oldest minor version of XGBoost 3 whose training loop is known, the oldest whose PySpark estimators are, and the
+# newest of both.
+_OLDEST_LOOP, _OLDEST_ESTIMATORS, _NEWEST = 0, 1, 4
 
 
 def unexpected(what: str) -> RejoinError:
-    """For an XGBoost that is made otherwise than those that are known."""
-    oldest, newest = (f"{major}.{minor}" for major, minor in _SUPPORTED)
+    """For an XGBoost whose training loop is made otherwise than those that are known."""
+    return _unexpected(what, f"supported are 3.{_OLDEST_LOOP}")
+
+
+def unexpected_estimators(what: str) -> RejoinError:
+    """For one whose PySpark estimators are."""
+    return _unexpected(what, f"supported of its PySpark estimators are 3.{_OLDEST_ESTIMATORS}")
+
+
+def _unexpected(what: str, supported: str) -> RejoinError:
     text = f"XGBoost {xgboost.__version__} isn't as expected: {what}"
-    return RejoinError(Code.INCOMPATIBLE, f"{text}; supported are {oldest} to {newest} as they come from PyPI")
+    return RejoinError(Code.INCOMPATIBLE, f"{text}; {supported} to 3.{_NEWEST} as they come from PyPI")
 
 
-def check_version() -> None:
-    """Refuses an XGBoost of a minor version that isn't known."""
+def check_estimators_version() -> None:
+    """Refuses an XGBoost of a minor version whose PySpark estimators aren't known."""
     major, minor = (int(part) for part in xgboost.__version__.split(".")[:2])
-    if not _SUPPORTED[0] <= (major, minor) <= _SUPPORTED[1]:
-        raise unexpected("it is of another minor version")
+    if major != 3 or not _OLDEST_ESTIMATORS <= minor <= _NEWEST:
+        raise unexpected_estimators("it is of another minor version")
 
 
 class Rhythm:

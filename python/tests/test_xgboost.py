@@ -154,6 +154,24 @@ class Bridged(Trained):
         _, err = self.run_ranks(1, program, status=3, PYTHONPATH=self.path())
         self.assertIn("INTERNAL: this rank goes on after 3 rounds but was given no state of its callbacks", err)
 
+    def test_a_loop_or_an_estimator_that_is_unknown_is_refused_with_the_versions_that_are_known(self):
+        program = """
+            import xgboost
+            from rejoin import _xgboost_training
+            for minor in (0, 9):
+                xgboost.__version__ = f"3.{minor}.5"
+                try:
+                    _xgboost_training.check_estimators_version()
+                except Exception as error:
+                    print(error)
+            print(_xgboost_training.unexpected("its loop is another"))
+            """
+        out, _ = self.run_ranks(1, program, PYTHONPATH=self.path())
+        estimators = "it is of another minor version; supported of its PySpark estimators are 3.1 to 3.4 as they come"
+        for version in ("3.0.5", "3.9.5"):
+            self.assertIn(f"INCOMPATIBLE: XGBoost {version} isn't as expected: {estimators}", out)
+        self.assertIn("its loop is another; supported are 3.0 to 3.4 as they come", out)
+
     def test_what_cannot_survive_is_refused_by_name_in_the_first_run(self):
         for case, code, text in [
             ("no base score", "BAD_ARGUMENT", "Give base_score"),

@@ -260,7 +260,7 @@ class TheSameModel(TheSameModelOf):
             with self.assertRaises(self.rejoin.RejoinError) as raised:
                 self.fit(self.estimator("SparkXGBClassifier"))
             self.assertEqual(raised.exception.code.name, "INCOMPATIBLE")
-            for word in (XGBOOST, name, "supported are 3.1 to 3.4"):
+            for word in (XGBOOST, name, "supported of its PySpark estimators are 3.1 to 3.4"):
                 self.assertIn(word, raised.exception.text)
 
         for name in ("_prepare_input", "_get_tracker_args"):

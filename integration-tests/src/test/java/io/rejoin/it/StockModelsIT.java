@@ -1,8 +1,10 @@
 package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.rejoin.spark.RejoinEstimator;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -31,6 +33,7 @@ import org.junit.jupiter.api.Test;
  */
 @DisplayName("the stock estimator's model comes out of")
 class StockModelsIT {
+  private static final Duration LIMIT = Duration.ofSeconds(300);
   private static final int WORKERS = 2;
   private static final int FEATURES = 7;
   private static SparkSession session;
@@ -238,6 +241,32 @@ class StockModelsIT {
             .range(0, 400_000, 1, WORKERS)
             .selectExpr("double(id * 7919 % 13 > 5) label", "array(float(id % 101)) features"),
         stock -> stock.setMaxDepth(2));
+  }
+
+  /** A rank that comes back, and up to XGBoost 3.2 every one, goes on with a loaded model. */
+  @Test
+  void classes_with_a_base_score_though_a_rank_dies() throws Exception {
+    int rounds = 5;
+    XGBoostClassifier stock = classifier();
+    stock.setSeedPerIteration(true);
+    stock.setNumRound(rounds);
+    stock.setObjective("multi:softprob");
+    stock.setNumClass(3);
+    stock.setBaseScore(0.5);
+    Dataset<Row> rows =
+        rows(2000, (random, x) -> Vectors.dense(x))
+            .withColumn("label", functions.expr("label + query % 2"))
+            .cache();
+    RejoinRun run =
+        new RejoinRun(session, Recipe.MULTICLASS, WORKERS, rounds)
+            .estimator(stock)
+            .data(rows)
+            .setting("spark.rejoin.checkpoint.rounds", "2")
+            .fault(Fault.of(1).version(1, 1_000).throwError());
+    Outcome outcome = Deadline.within(LIMIT, "ours", Sessions.cluster(), run::train);
+    assertEquals(1, run.fired());
+    assertEquals(Digest.of(stock.fit(rows)), outcome.digest());
+    rows.unpersist();
   }
 
   @Test

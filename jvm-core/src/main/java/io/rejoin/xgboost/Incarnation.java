@@ -415,7 +415,7 @@ final class Incarnation {
                 0);
       } else {
         booster = load(checkpoint.model());
-        booster.setParams(spec.parameters());
+        booster.setParams(spec.parametersOfLoaded());
         if (margins != null) {
           margins.lendTo(booster);
         }

@@ -137,6 +137,16 @@ public final class TrainingSpec implements Serializable {
   }
 
   /**
+   * Those to set on a Booster that was loaded. Its model has the base score: set again, from 3.1
+   * on, the one number would take the place of those that a model of several outputs has.
+   */
+  Map<String, Object> parametersOfLoaded() {
+    Map<String, Object> map = parameters();
+    map.remove("base_score");
+    return map;
+  }
+
+  /**
    * Whether the matrix is sketched lazily in the first update: then one discarded update belongs to
    * the start. {@code approx} sketches in every round, but in the first one alone where the
    * objective's second derivatives are constant; {@code exact} and {@code gblinear} never.

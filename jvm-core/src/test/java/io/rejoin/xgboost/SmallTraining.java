@@ -39,9 +39,23 @@ final class SmallTraining {
 
   private final Path spill;
   private final List<TrainingEvent> events = new ArrayList<>();
+  private Map<String, Object> parameters = Map.of("objective", "binary:logistic");
+  private int retries;
 
   SmallTraining(Path spill) {
     this.spill = spill;
+  }
+
+  /** Other parameters of XGBoost's than those of a binary classifier. */
+  SmallTraining parameters(Map<String, Object> other) {
+    parameters = other;
+    return this;
+  }
+
+  /** How often each rank is tried again; without it a failure of one is the training's. */
+  SmallTraining retries(int retries) {
+    this.retries = retries;
+    return this;
   }
 
   /**
@@ -93,15 +107,7 @@ final class SmallTraining {
       List<Future<Optional<TrainingResult>>> ranks = new ArrayList<>();
       for (int rank = 0; rank < WORLD; rank++) {
         int mine = rank;
-        ranks.add(
-            threads.submit(
-                () ->
-                    new TrainingLoop(agent, spec())
-                        .onProgress(listeners.get(mine))
-                        .run(
-                            new RankTask(mine, 0, 0, WAIT_LIMIT_MILLIS, WAIT_LIMIT_MILLIS),
-                            () -> new Rows(mine),
-                            Optional::empty)));
+        ranks.add(threads.submit(() -> rank(agent, mine, listeners.get(mine))));
       }
       List<Optional<TrainingResult>> results = new ArrayList<>();
       for (Future<Optional<TrainingResult>> rank : ranks) {
@@ -123,6 +129,24 @@ final class SmallTraining {
     }
   }
 
+  private Optional<TrainingResult> rank(XgboostAgent agent, int rank, IntConsumer listener)
+      throws Exception {
+    for (int attempt = 0; ; attempt++) {
+      try {
+        return new TrainingLoop(agent, spec())
+            .onProgress(listener)
+            .run(
+                new RankTask(rank, 0, attempt, WAIT_LIMIT_MILLIS, WAIT_LIMIT_MILLIS),
+                () -> new Rows(rank),
+                Optional::empty);
+      } catch (RejoinException failed) {
+        if (attempt == retries) {
+          throw failed;
+        }
+      }
+    }
+  }
+
   private void awaitEnd(Tracker tracker) {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WAIT_LIMIT_MILLIS);
     do {
@@ -131,12 +155,11 @@ final class SmallTraining {
     } while (events.stream().noneMatch(e -> e.kind() == TrainingEvent.Kind.JOB_ENDED));
   }
 
-  private static TrainingSpec spec() {
-    return new TrainingSpec(
-        WORLD,
-        ROUNDS,
-        Map.of("objective", "binary:logistic", "max_depth", 3, "nthread", 1),
-        CheckpointRhythm.of(XgboostVersion.loaded(), 2, 0));
+  private TrainingSpec spec() {
+    Map<String, Object> all = new LinkedHashMap<>(parameters);
+    all.put("max_depth", 3);
+    all.put("nthread", 1);
+    return new TrainingSpec(WORLD, ROUNDS, all, CheckpointRhythm.of(XgboostVersion.loaded(), 2, 0));
   }
 
   /** A rank's rows. */

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.IntConsumer;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -91,5 +92,25 @@ class TrainingLoopTest {
     RejoinException failure =
         assertThrows(RejoinException.class, () -> training().train(List.of(broken, rounds -> {})));
     assertTrue(failure.getMessage().contains("three is too many"), failure.getMessage());
+  }
+
+  @Test
+  void a_rank_that_dies_goes_on_with_a_base_score_for_several_outputs() throws Exception {
+    Map<String, Object> parameters =
+        Map.of(
+            "objective", "reg:quantileerror",
+            "quantile_alpha", "[0.1,0.5,0.9]",
+            "base_score", 0.5);
+    byte[] model = training().parameters(parameters).train(List.of(rounds -> {}, rounds -> {}));
+    AtomicBoolean died = new AtomicBoolean();
+    IntConsumer once =
+        rounds -> {
+          if (rounds == 3 && died.compareAndSet(false, true)) {
+            throw new IllegalStateException("dies");
+          }
+        };
+    SmallTraining disturbed = training().parameters(parameters).retries(1);
+    assertArrayEquals(model, disturbed.train(List.of(rounds -> {}, once)));
+    assertTrue(died.get());
   }
 }

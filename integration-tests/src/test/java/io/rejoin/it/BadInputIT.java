@@ -141,6 +141,7 @@ class BadInputIT {
           assertThrows(IllegalArgumentException.class, () -> one.setEvalMetric("beauty"));
           assertThrows(IllegalArgumentException.class, () -> one.setNumWorkers(0));
           assertThrows(IllegalArgumentException.class, () -> one.setEta(-1));
+          assertThrows(IllegalArgumentException.class, () -> one.setBooster("gblinear"));
         });
   }
 

@@ -43,17 +43,27 @@ public final class TrainingSpec implements Serializable {
   /**
    * Looks at XGBoost's parameters before any work.
    *
+   * @param world the most ranks that there may be
    * @throws RejoinException BAD_ARGUMENT for those with which a training can't go on from a
-   *     checkpoint
+   *     checkpoint, or can't be distributed
    */
-  public static void check(Map<String, ?> parameters) {
+  public static void check(int world, Map<String, ?> parameters) {
     String unbiased = String.valueOf(parameters.get("lambdarank_unbiased"));
     if (unbiased.equalsIgnoreCase("true") || unbiased.equals("1")) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
+      throw refused(
           "lambdarank_unbiased is true: XGBoost trains such a model in one piece alone, and a rank"
               + " that comes back goes on from the checkpoint's; expected false");
     }
+    if (world > 1 && String.valueOf(parameters.get("booster")).equals("gblinear")) {
+      throw refused(
+          "booster is \"gblinear\", which XGBoost doesn't distribute: each of "
+              + world
+              + " ranks would have a model of its own rows. Train it in one rank, or as trees");
+    }
+  }
+
+  private static RejoinException refused(String text) {
+    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, text);
   }
 
   /**

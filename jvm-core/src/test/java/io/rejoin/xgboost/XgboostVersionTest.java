@@ -111,13 +111,26 @@ class XgboostVersionTest {
   @Test
   void parameters_with_which_no_training_goes_on_from_a_checkpoint_are_refused_by_name() {
     assertDoesNotThrow(
-        () -> TrainingSpec.check(Collections.singletonMap("lambdarank_unbiased", "false")));
+        () -> TrainingSpec.check(2, Collections.singletonMap("lambdarank_unbiased", "false")));
+    assertRefused(2, "lambdarank_unbiased", "true", "lambdarank_unbiased is true");
+  }
+
+  @Test
+  void gblinear_is_refused_for_more_than_one_rank() {
+    assertDoesNotThrow(() -> TrainingSpec.check(1, Map.of("booster", "gblinear")));
+    assertDoesNotThrow(() -> TrainingSpec.check(2, Map.of("booster", "dart")));
+    assertRefused(2, "booster", "gblinear", "booster is \"gblinear\"", "each of 2 ranks");
+  }
+
+  private static void assertRefused(int world, String name, Object value, String... said) {
     RejoinException failure =
         assertThrows(
             RejoinException.class,
-            () -> TrainingSpec.check(Collections.singletonMap("lambdarank_unbiased", "true")));
+            () -> TrainingSpec.check(world, Collections.singletonMap(name, value)));
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
-    assertTrue(failure.text().contains("lambdarank_unbiased is true"), failure.text());
+    for (String text : said) {
+      assertTrue(failure.text().contains(text), failure.text());
+    }
   }
 
   @Test

@@ -123,11 +123,11 @@ public final class RejoinXGBoost {
    * @param settings {@code rejoin.*} (docs/flink.md), before those of the environment
    * @return the model, once, from rank 0
    * @throws RejoinException BAD_ARGUMENT for a stream without end, columns that aren't there,
-   *     settings, edges or schedulers that can't work, with what to do
+   *     parameters, settings, edges or schedulers that can't work, with what to do
    */
   public SingleOutputStreamOperator<XgboostModel> train(
       DataStream<Row> rows, Configuration settings) {
-    spec.check();
+    spec.check(rows.getParallelism());
     checkColumns(rows.getType());
     StreamExecutionEnvironment environment = rows.getExecutionEnvironment();
     if (!JobShape.of(List.of(rows.getTransformation()), environment.getConfiguration())

@@ -55,16 +55,17 @@ final class XgboostSpec implements Serializable {
   /**
    * Looks at what can be known at once.
    *
+   * @param world how many ranks there are
    * @throws RejoinException BAD_ARGUMENT with what is missing, or of no use
    */
-  void check() {
+  void check(int world) {
     require(columns.features.length > 0, "features: name at least one column");
     require(columns.label != null, "label: name its column");
     require(rounds > 0, "rounds: expected a number above 0, not " + rounds);
     require(
         earlyStoppingRounds >= 0,
         "earlyStopping: expected 0 rounds or more, not " + earlyStoppingRounds);
-    TrainingSpec.check(parameters);
+    TrainingSpec.check(world, parameters);
     boolean ranks = String.valueOf(parameters.get("objective")).startsWith("rank:");
     require(
         !ranks || columns.isGrouped(),

@@ -369,6 +369,7 @@ class RejoinXGBoostTest {
         bad, () -> training(Map.of("objective", "rank:ndcg")).train(rows), "rank:ndcg", "group");
     assertFails(
         bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
+    assertFails(bad, () -> training(Map.of("booster", "gblinear")).train(rows), "gblinear", "2");
     Configuration misspelt = new Configuration();
     misspelt.setString("rejoin.hok", "off");
     assertFails(bad, () -> training(LOGISTIC).train(rows, misspelt), "rejoin.hok");

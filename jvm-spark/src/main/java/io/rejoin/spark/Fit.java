@@ -54,11 +54,11 @@ final class Fit<M extends Model<M>> {
     Surroundings surroundings = tracker.host(new Surroundings(context, runtime.numWorkers()));
     surroundings.check("numWorkers");
     refuseGpu(validated);
-    TrainingSpec.check(stock.parameters());
     SettingValues settings = tracker.over(set);
     WorldBounds bounds =
         WorldBounds.of(settings, context.getConf(), runtime.numWorkers(), "numWorkers");
     refuseChangingWorlds(settings);
+    TrainingSpec.check(bounds.max(), stock.parameters());
 
     try (GangAdmission.AdmittedGang admittedGang =
         GangAdmission.of(context).admit(context, bounds, settings)) {

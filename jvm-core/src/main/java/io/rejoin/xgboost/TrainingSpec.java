@@ -2,6 +2,7 @@ package io.rejoin.xgboost;
 
 import io.rejoin.RejoinException;
 import java.io.Serializable;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -45,7 +46,7 @@ public final class TrainingSpec implements Serializable {
    *
    * @param world the most ranks that there may be
    * @throws RejoinException BAD_ARGUMENT for those with which a training can't go on from a
-   *     checkpoint, or can't be distributed
+   *     checkpoint, that can't be distributed, or that XGBoost4J can't be given
    */
   public static void check(int world, Map<String, ?> parameters) {
     String unbiased = String.valueOf(parameters.get("lambdarank_unbiased"));
@@ -59,6 +60,18 @@ public final class TrainingSpec implements Serializable {
           "booster is \"gblinear\", which XGBoost doesn't distribute: each of "
               + world
               + " ranks would have a model of its own rows. Train it in one rank, or as trees");
+    }
+    refuseSeveralMetrics(parameters.get("eval_metric"));
+  }
+
+  /**
+   * XGBoost4J makes one text of a parameter's value, and XGBoost takes that for a metric's name.
+   */
+  private static void refuseSeveralMetrics(Object metric) {
+    if (metric instanceof Collection || (metric != null && metric.getClass().isArray())) {
+      throw refused(
+          "eval_metric is a list or an array, and XGBoost4J takes no more than one: give one metric"
+              + " as a text, the one that early stopping is to go by");
     }
   }
 

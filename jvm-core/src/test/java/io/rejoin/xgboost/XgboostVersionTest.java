@@ -122,6 +122,14 @@ class XgboostVersionTest {
     assertRefused(2, "booster", "gblinear", "booster is \"gblinear\"", "each of 2 ranks");
   }
 
+  @Test
+  void several_metrics_are_refused_with_what_to_do() {
+    assertDoesNotThrow(() -> TrainingSpec.check(2, Map.of("eval_metric", "auc")));
+    String expected = "give one metric as a text";
+    assertRefused(1, "eval_metric", List.of("auc", "logloss"), "eval_metric", expected);
+    assertRefused(1, "eval_metric", new String[] {"auc"}, "eval_metric", expected);
+  }
+
   private static void assertRefused(int world, String name, Object value, String... said) {
     RejoinException failure =
         assertThrows(

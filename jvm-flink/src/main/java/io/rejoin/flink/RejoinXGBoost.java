@@ -42,9 +42,9 @@ public final class RejoinXGBoost {
   /**
    * A training of so many rounds.
    *
-   * @param parameters XGBoost's, by its own names; {@code nthread} is 1 unless it is given, and
-   *     {@code seed_per_iteration} is always true, without which a restarted rank would draw other
-   *     samples
+   * @param parameters XGBoost's, by its own names, with one metric at most in {@code eval_metric};
+   *     {@code nthread} is 1 unless it is given, and {@code seed_per_iteration} is always true,
+   *     without which a restarted rank would draw other samples
    */
   public RejoinXGBoost(Map<String, ?> parameters, int rounds) {
     spec = new XgboostSpec(parameters, rounds);
@@ -88,8 +88,7 @@ public final class RejoinXGBoost {
 
   /**
    * Stops when the metric of the evaluation rows (or, without any, of the training rows) hasn't
-   * improved for so many rounds; 0 never does. Of several metrics in {@code eval_metric} the last
-   * one counts.
+   * improved for so many rounds; 0 never does.
    */
   public RejoinXGBoost earlyStopping(int rounds) {
     spec.earlyStoppingRounds = rounds;

@@ -370,6 +370,11 @@ class RejoinXGBoostTest {
     assertFails(
         bad, () -> training(LOGISTIC).group("query").train(rows), "group", "binary:logistic");
     assertFails(bad, () -> training(Map.of("booster", "gblinear")).train(rows), "gblinear", "2");
+    assertFails(
+        bad,
+        () -> training(Map.of("eval_metric", List.of("auc", "logloss"))).train(rows),
+        "eval_metric",
+        "one metric");
     Configuration misspelt = new Configuration();
     misspelt.setString("rejoin.hok", "off");
     assertFails(bad, () -> training(LOGISTIC).train(rows, misspelt), "rejoin.hok");

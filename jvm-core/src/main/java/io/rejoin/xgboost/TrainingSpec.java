@@ -49,6 +49,12 @@ public final class TrainingSpec implements Serializable {
    *     checkpoint, that can't be distributed, or that XGBoost4J can't be given
    */
   public static void check(int world, Map<String, ?> parameters) {
+    parameters.forEach(
+        (name, value) -> {
+          if (value == null) {
+            throw refused(name + " is null: give a value, or leave it out");
+          }
+        });
     String unbiased = String.valueOf(parameters.get("lambdarank_unbiased"));
     if (unbiased.equalsIgnoreCase("true") || unbiased.equals("1")) {
       throw refused(

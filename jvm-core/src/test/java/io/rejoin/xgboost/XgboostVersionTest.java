@@ -130,6 +130,11 @@ class XgboostVersionTest {
     assertRefused(1, "eval_metric", new String[] {"auc"}, "eval_metric", expected);
   }
 
+  @Test
+  void a_parameter_that_is_null_is_refused_by_name() {
+    assertRefused(1, "max_depth", null, "max_depth is null", "leave it out");
+  }
+
   private static void assertRefused(int world, String name, Object value, String... said) {
     RejoinException failure =
         assertThrows(

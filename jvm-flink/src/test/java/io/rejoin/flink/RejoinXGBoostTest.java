@@ -375,6 +375,10 @@ class RejoinXGBoostTest {
         () -> training(Map.of("eval_metric", List.of("auc", "logloss"))).train(rows),
         "eval_metric",
         "one metric");
+    assertFails(
+        bad,
+        () -> training(Collections.singletonMap("max_depth", null)).train(rows),
+        "max_depth is null");
     Configuration misspelt = new Configuration();
     misspelt.setString("rejoin.hok", "off");
     assertFails(bad, () -> training(LOGISTIC).train(rows, misspelt), "rejoin.hok");

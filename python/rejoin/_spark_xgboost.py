@@ -27,6 +27,9 @@ from .xgboost import Checkpoint, _Context
 # What `_train_booster` has to refer to.
 SEAMS = ("CommunicatorContext", "worker_train")
 
+# What stock names the column of validation_indicator_col in the rows that it prepares.
+_HELD_OUT = "validationIndicator"
+
 # The most rounds between two checkpoints, and the number of them where a checkpoint changes the model.
 _EVERY = 10
 
@@ -72,8 +75,7 @@ class EstimatorRank(Rank):
         part = _Part(rank)
         try:
             with part, _shown():
-                frames = (batch.to_pandas() for batch in rows or ())
-                part.texts = _texts(lambda: stock(frames), stock.__globals__, part, rank, rhythm)
+                part.texts = _texts(lambda: stock(part.frames(rows)), stock.__globals__, part, rank, rhythm)
         except RejoinError as failure:
             if failure.code != Code.ROLLED_BACK:
                 raise
@@ -89,6 +91,7 @@ def _texts(
     train = names["worker_train"]
 
     def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
+        part.has_matrices = True
         checkpoint = Checkpoint()
         checkpoint._rhythm, checkpoint._carry = rhythm, Carry(cloudpickle)
         trained = train(params, *arguments, callbacks=[*(callbacks or ()), checkpoint], **named)
@@ -144,6 +147,32 @@ class _Part(_Context):
     def __init__(self, rank: XgboostRank) -> None:
         super().__init__(lambda: rank)
         self.texts: List[str] = []
+        self.has_matrices = False
+        self._rows = 0
+        self._held_out: Optional[int] = None  # without a column that says which
+
+    def frames(self, rows: Optional[Rows]) -> Iterator[Any]:
+        """What stock makes its matrices of."""
+        if rows is not None and _HELD_OUT in rows.schema.names:
+            self._held_out = 0
+        for batch in rows or ():
+            frame = batch.to_pandas()
+            held_out = 0
+            if self._held_out is not None:
+                held_out = int(frame[_HELD_OUT].eq(True).sum())
+                self._held_out += held_out
+            self._rows += len(frame) - held_out
+            yield frame
+
+    def reason(self, raised: Exception) -> Tuple[Code, str]:
+        """XGBoost says what is wrong with a matrix, and not which one it is."""
+        code, text = super().reason(raised)
+        if isinstance(raised, XGBoostError) and not self.has_matrices:
+            made_of = f"{self._rows} rows to train on"
+            if self._held_out is not None:
+                made_of += f" and {self._held_out} that validation_indicator_col marks"
+            text = f"{text.rstrip('.')}; rank {self.opened().rank} was making its matrices, of {made_of}"
+        return code, text
 
     def outcome(self) -> Tuple[int, bytes]:
         rounds, _ = super().outcome()

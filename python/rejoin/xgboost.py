@@ -128,13 +128,16 @@ class _Context:
             raise RejoinError(Code.BAD_STATE, text)
         return self.training.outcome
 
-    @staticmethod
-    def _report(rank: Rank, raised: BaseException) -> Optional[RejoinError]:
+    def reason(self, raised: Exception) -> Tuple[Code, str]:
+        """What the job is told of a failure."""
+        return _reason(self.opened(), raised)
+
+    def _report(self, rank: Rank, raised: BaseException) -> Optional[RejoinError]:
         """Tells the job why this rank has failed; gives the reason if the job knew it before: then
         what was raised is only the consequence."""
         known = rank.failure()
         if known is None and isinstance(raised, Exception):
-            rank.abandon(*_reason(rank, raised))
+            rank.abandon(*self.reason(raised))
         return known
 
 

@@ -303,6 +303,21 @@ class TheSameModel(TheSameModelOf):
         self.assertEqual(raised.exception.code.name, "TRAINING_FAILED")
         self.assertIn("sideways", raised.exception.text)
 
+    def test_rows_of_which_xgboost_makes_no_matrix_end_the_fit_with_how_many_there_are(self):
+        from pyspark.sql import functions as sql
+
+        nothing = self.rows.withColumn("nothing", sql.lit(False))
+        validated = self.estimator("SparkXGBClassifier", validation_indicator_col="nothing")
+        has = r"rank \d was making its matrices, of {} rows to train on{}"
+        for stock, rows, text in (
+            (self.estimator("SparkXGBClassifier"), self.rows.where("query < 0"), has.format(0, "$")),
+            (validated, nothing, has.format(r"\d{3,4}", " and 0 that validation_indicator_col marks")),
+        ):
+            with self.assertRaises(self.rejoin.RejoinError) as raised:
+                self.rejoin.spark.RejoinEstimator(stock).fit(rows)
+            self.assertEqual(raised.exception.code.name, "TRAINING_FAILED")
+            self.assertRegex(raised.exception.text.split("\n\nThe rank's own")[0], text)
+
     def test_an_objective_or_metric_of_one_s_own_is_refused_by_the_stock_estimator(self):
         for parameter in ("objective", "eval_metric"):
             with self.assertRaisesRegex(ValueError, f"Only string type.*'{parameter}'"):

@@ -35,7 +35,9 @@ def _site() -> bytes:
 
 class Communicator(Owner):
     """One rank of a job in one incarnation. One thread at a time makes its calls, in the process
-    that joined, not in one that is forked from it.
+    that joined, not in one that is forked from it. Python hears of a signal (Ctrl-C, a notebook's
+    "interrupt") when the call that waits has ended, at the latest after its time limit: where
+    somebody is to interrupt it, join with a small ``call_timeout``.
 
     Every collective gives all ranks the same result or raises :class:`RejoinError`:
     ``BAD_ARGUMENT`` for what can't work, ``MISMATCH`` when ranks make different calls,

@@ -314,12 +314,14 @@ class Torch(Launched):
         self.assertEqual(out.count("of 2, digest"), 2, out)
 
     def test_parameters_without_a_module_stay_those_of_the_optimizer_whatever_dies(self):
-        for kill in ([], ["--restart", "--kill", "rank=1,version=4,seqno=1"]):
-            with self.subTest(kill=kill):
-                out, err = self.run_ranks(2, BARE, *kill)
-                self.assertEqual(err.count("fired"), len(kill) // 3, err)
+        kill = ["--kill", "rank=1,version=4,seqno=1"]
+        fewer = ["--min", "2", "--elastic-timeout", "300ms", *kill]
+        for options, world in (([], 3), (["--restart", *kill], 3), (fewer, 2)):
+            with self.subTest(options=options):
+                out, err = self.run_ranks(3, BARE, *options)
+                self.assertEqual(err.count("fired"), options.count("--kill"), err)
                 self.digest(out)
-                self.assertEqual(out.count("digest "), 2, out)
+                self.assertEqual(out.count("digest "), world, out)
 
     def test_what_is_trained_and_could_only_come_back_as_something_else_is_refused(self):
         out, _ = self.run_ranks(1, LOST)

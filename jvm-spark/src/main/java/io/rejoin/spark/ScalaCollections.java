@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.NoSuchElementException;
 import scala.collection.immutable.Nil$;
 
 /** The few Scala collections that Spark's API wants, in words that 2.12 and 2.13 have in common. */
@@ -39,7 +40,10 @@ final class ScalaCollections {
     return (scala.collection.Iterator<T>) (Object) scala.collection.Iterator$.MODULE$.empty();
   }
 
-  /** The same elements for Java, one by one. */
+  /**
+   * The same elements for Java, one by one. Those of Spark's generated code are computed only where
+   * they are asked whether there is another one, which Java leaves to the caller.
+   */
   static <T> Iterator<T> iterator(scala.collection.Iterator<T> elements) {
     return new Iterator<T>() {
       @Override
@@ -49,6 +53,9 @@ final class ScalaCollections {
 
       @Override
       public T next() {
+        if (!elements.hasNext()) {
+          throw new NoSuchElementException("there is no further element");
+        }
         return elements.next();
       }
     };

@@ -14,7 +14,9 @@ import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
+import java.util.NoSuchElementException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
@@ -197,6 +199,25 @@ class RejoinSparkTest {
               return same;
             });
     assertArrayEquals(new int[] {3, 3000}, hashes);
+  }
+
+  /** The rows of a data frame come through an iterator that reads ahead only where it is asked. */
+  @Test
+  void rows_come_to_who_takes_them_without_asking_whether_there_are_more() {
+    String[] ends =
+        RejoinSpark.train(
+            session.range(0, 30, 1, 3).toDF(),
+            3,
+            (ranks, rows) -> {
+              ranks.load();
+              Iterator<Row> each = rows.iterator();
+              for (int taken = 0; taken < 10; taken++) {
+                each.next();
+              }
+              NoSuchElementException end = assertThrows(NoSuchElementException.class, each::next);
+              return new String[] {end.getMessage()};
+            });
+    assertArrayEquals(new String[] {"there is no further element"}, ends);
   }
 
   @Test

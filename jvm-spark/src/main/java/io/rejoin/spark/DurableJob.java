@@ -61,6 +61,9 @@ final class DurableJob implements AutoCloseable {
   private final String key;
   private final WriterLock lock;
 
+  /** What is stored there was refused. */
+  private boolean isRefused;
+
   /** What the lists of its pages say of features. */
   private FeatureDescription features = FeatureDescription.NONE;
 
@@ -179,16 +182,34 @@ final class DurableJob implements AutoCloseable {
           fenced.addSuppressed(failed);
           throw fenced;
         }
-        if (failed instanceof RejoinException
-            && OF_NO_USE.contains(((RejoinException) failed).code())) {
+        if (job.isRefused
+            || (failed instanceof RejoinException
+                && OF_NO_USE.contains(((RejoinException) failed).code()))) {
           job.within("removed", job.lock::remove);
-          if (((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST) {
+          if (!job.isRefused
+              && ((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST) {
             // It may begin again, as the same one.
             hasNotBegun(job.key);
           }
         }
         throw failed;
       }
+    }
+  }
+
+  /**
+   * Checks stored input. Who finds it in the folder would refuse it again, even if its source was
+   * repaired since: it is gone after the failure. Not so after other failures of that code, as for
+   * ports that are taken.
+   *
+   * @throws RejoinException what the check throws
+   */
+  static void check(Optional<DurableJob> durable, Runnable check) {
+    try {
+      check.run();
+    } catch (RejoinException refused) {
+      durable.ifPresent(job -> job.isRefused = true);
+      throw refused;
     }
   }
 

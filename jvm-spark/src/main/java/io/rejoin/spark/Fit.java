@@ -150,7 +150,7 @@ final class Fit<M extends Model<M>> {
         String what = inputs.isEmpty() ? "training" : "evaluation";
         PreparedInput input = preparation.prepare(what, () -> stock.prepare(each), workers);
         inputs.add(input);
-        check(what, input, most);
+        DurableJob.check(durable, () -> check(what, input, most));
       }
       CheckpointRhythm rhythm =
           CheckpointRhythm.of(

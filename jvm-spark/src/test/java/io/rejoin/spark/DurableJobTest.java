@@ -16,6 +16,8 @@ import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
 import java.io.File;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -270,6 +272,40 @@ class DurableJobTest {
     assertArrayEquals(expected, other.model(fold(second)));
     assertTrue(other.rounds.get(0) >= LAST_ROUND - 1, "rounds: " + other.rounds);
     assertEquals(List.of(), trainings());
+  }
+
+  @Test
+  void rows_that_were_refused_are_not_taken_again_for_those_that_come_in_their_place()
+      throws Exception {
+    session.conf().set("spark.rejoin.durable.name", "repaired rows");
+    Dataset<Row> all = session.createDataFrame(rows().toJavaRDD(), rows().schema());
+    Dataset<Row> one = all.limit(1).coalesce(1).repartition(WORKERS);
+    Dataset<Row> empty = session.createDataFrame(one.toJavaRDD(), one.schema());
+    RejoinException refused =
+        assertThrows(RejoinException.class, () -> new Fitted(classifier()).model(empty));
+    assertEquals(Code.BAD_ARGUMENT, refused.code(), refused.text());
+    assertTrue(refused.text().contains("is empty"), refused.text());
+    assertEquals(List.of(), trainings());
+    interrupted(classifier(), all);
+    assertEquals(1, trainings().size());
+  }
+
+  /** What is wrong there is the driver's machine or a setting, and the next one may do without. */
+  @Test
+  void a_training_that_is_refused_for_another_reason_keeps_what_it_has() throws Exception {
+    interrupted(classifier(), rows());
+    try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      String port = String.valueOf(taken.getLocalPort());
+      session.conf().set("spark.rejoin.tracker.ports", port + "-" + port);
+      RejoinException refused =
+          assertThrows(RejoinException.class, () -> new Fitted(classifier()).model(rows()));
+      assertEquals(Code.BAD_ARGUMENT, refused.code(), refused.text());
+    } finally {
+      session.conf().unset("spark.rejoin.tracker.ports");
+    }
+    Fitted again = new Fitted(classifier());
+    again.model(rows());
+    assertTrue(again.rounds.get(0) >= LAST_ROUND - 2, "rounds: " + again.rounds);
   }
 
   private void nextApplication(String name) {

@@ -8,7 +8,9 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
@@ -154,6 +156,10 @@ final class Registry {
   }
 
   private final Map<String, Entry> executors = new TreeMap<>();
+
+  /** Of those that are to go, whose tasks need another place. */
+  private final Set<String> missed = new TreeSet<>();
+
   private final Map<String, Integer> hosts = new HashMap<>();
   private final Map<String, String> excludedHosts = new TreeMap<>();
   private final Deque<String> gone = new ArrayDeque<>();
@@ -437,6 +443,18 @@ final class Registry {
   /** Executors that aren't known to go. */
   synchronized List<String> executorsWithoutNotice() {
     return executorNames(entry -> entry.isThere() && entry.state != State.LEAVING);
+  }
+
+  /**
+   * Executors that are to go and ran a task of the gang when that was known. One that ran none is
+   * not missed: Spark's own allocation lets those go that are idle.
+   */
+  synchronized Set<String> executorsToReplace() {
+    List<String> leaving = executorNames(entry -> entry.state == State.LEAVING);
+    missed.retainAll(leaving);
+    // A rank that has moved on took the place of one that comes.
+    leaving.stream().filter(name -> tasksOn(name) > 0).forEach(missed::add);
+    return Set.copyOf(missed);
   }
 
   private List<String> executorNames(Predicate<Entry> which) {

@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -26,8 +27,8 @@ final class SharedExecutors {
 
   private static final Map<SparkContext, SharedExecutors> ALL = new WeakHashMap<>();
 
-  /** How many executors are to go, as each gang sees it. */
-  private final Map<Object, Integer> leaving = new HashMap<>();
+  /** Which executors are to go that each gang has tasks on. */
+  private final Map<Object, Set<String>> leaving = new HashMap<>();
 
   /** Gangs of which a rank is on its way to a free slot. */
   private final Map<Object, Integer> claims = new HashMap<>();
@@ -64,16 +65,15 @@ final class SharedExecutors {
   }
 
   /**
-   * So many executors are to go, as this gang sees it; 0 when it sees none any more. Where the
-   * application says how many executors it wants, replacements are asked for before those are gone
-   * that they replace. A standalone master starts others by itself, as many as there are cores for,
-   * and a number would be a limit to it.
+   * These executors are to go that this gang has tasks on; none when it sees none any more. Where
+   * the application says how many executors it wants, replacements are asked for before those are
+   * gone that they replace. A standalone master starts others by itself, as many as there are cores
+   * for, and a number would be a limit to it.
    */
-  synchronized void replace(SparkContext context, Object gang, int executors) {
-    put(leaving, gang, executors);
+  synchronized void replace(SparkContext context, Object gang, Set<String> executors) {
     int before = replaced;
-    replaced = leaving.values().stream().mapToInt(Integer::intValue).max().orElse(0);
-    int now = replaced;
+    int now = leaving(gang, executors);
+    replaced = now;
     String master = context.master();
     if (before == now || !(master.equals("yarn") || master.startsWith("k8s"))) {
       return;
@@ -87,6 +87,16 @@ final class SharedExecutors {
     int all = context.getConf().getInt("spark.executor.instances", INSTANCES) + now;
     LOG.info("{} executors are asked for, since {} of them are to go", all, now);
     ask(all, () -> context.requestTotalExecutors(all, 0, ScalaCollections.noMap()));
+  }
+
+  /** How many executors are to go, as all gangs see it, when this one sees these. */
+  synchronized int leaving(Object gang, Set<String> executors) {
+    if (executors.isEmpty()) {
+      leaving.remove(gang);
+    } else {
+      leaving.put(gang, executors);
+    }
+    return (int) leaving.values().stream().flatMap(Set::stream).distinct().count();
   }
 
   /** Asks for so many more, where Spark allocates executors by what is to be done. */

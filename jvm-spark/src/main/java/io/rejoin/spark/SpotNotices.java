@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
@@ -120,7 +121,7 @@ final class SpotNotices {
   /** The gang is over: what was asked for beyond what the application wants isn't any more. */
   synchronized void close() {
     isOff = true;
-    executors.replace(context, this, 0);
+    executors.replace(context, this, Set.of());
     executors.claim(this, 0);
   }
 
@@ -145,7 +146,7 @@ final class SpotNotices {
   private void decide() {
     Moves.Situation now = registry.situation(0);
     leaving = now.leaves();
-    executors.replace(context, this, leaving);
+    executors.replace(context, this, registry.executorsToReplace());
     executors.claim(this, moves.underWay(now));
     if (leaving == 0) {
       allLeave = false;

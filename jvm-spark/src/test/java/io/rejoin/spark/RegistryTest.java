@@ -165,6 +165,24 @@ class RegistryTest {
   }
 
   @Test
+  void of_the_executors_that_are_to_go_those_that_had_a_task_are_replaced_until_they_are_gone() {
+    for (String executor : List.of("3", "4", "5")) {
+      registry.executorAdded(executor, "h", 1_000);
+    }
+    registry.taskStarted(0, 0, 0, 16, "4", 1_000);
+    registry.taskStarted(1, 0, 0, 17, "3", 1_000);
+    registry.executorLeaves("3", "decommissioned", 1_500);
+    // It holds pages at most, which Spark or Rejoin copies to those that stay.
+    registry.executorLeaves("5", "idle", 1_500);
+    assertEquals(Set.of("3"), registry.executorsToReplace());
+    registry.taskFailed(1, 0, 0, "moved", false, 2_000);
+    registry.taskStarted(1, 0, 1, 18, "4", 2_000);
+    assertEquals(Set.of("3"), registry.executorsToReplace());
+    registry.executorGone("3", "exit 0", 2_500);
+    assertEquals(Set.of(), registry.executorsToReplace());
+  }
+
+  @Test
   void a_task_goes_from_its_start_to_its_loss_and_the_next_attempt_begins_anew() {
     assertEquals(
         Optional.of("task 1, attempt 0.0: started: on executor 3"),

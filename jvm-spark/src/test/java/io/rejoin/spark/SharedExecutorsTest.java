@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class SharedExecutorsTest {
@@ -15,5 +16,17 @@ class SharedExecutorsTest {
     assertEquals(1, executors.claimedByOthers(other));
     executors.claim(one, 0);
     assertEquals(0, executors.claimedByOthers(other));
+  }
+
+  @Test
+  void an_executor_that_several_gangs_have_tasks_on_is_replaced_once_and_all_of_them_are() {
+    SharedExecutors executors = new SharedExecutors();
+    Object one = new Object();
+    Object other = new Object();
+    assertEquals(1, executors.leaving(one, Set.of("3")));
+    assertEquals(1, executors.leaving(other, Set.of("3")));
+    assertEquals(2, executors.leaving(other, Set.of("3", "5")));
+    assertEquals(2, executors.leaving(one, Set.of()));
+    assertEquals(0, executors.leaving(other, Set.of()));
   }
 }

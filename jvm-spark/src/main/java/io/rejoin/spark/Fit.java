@@ -48,7 +48,8 @@ final class Fit<M extends Model<M>> {
     XgboostVersion version = XgboostVersion.loaded();
     StockMembers.check(version);
     NativeLibrary.logLevel(set.text(CommonSettings.LOG_LEVEL));
-    Dataset<?> validated = stock.validated(dataset);
+    // A classifier's labels may be computed for it, to know how many classes there are.
+    Dataset<?> validated = InputPreparation.ownReason(context, () -> stock.validated(dataset));
     RuntimeParams runtime = stock.runtime(context.isLocal());
     StockTracker tracker = new StockTracker(runtime.trackerConf());
     Surroundings surroundings = tracker.host(new Surroundings(context, runtime.numWorkers()));

@@ -12,10 +12,12 @@ import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.SparkException;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -38,6 +40,10 @@ import org.slf4j.LoggerFactory;
 final class InputPreparation {
   private static final Logger LOG = LoggerFactory.getLogger(InputPreparation.class);
   private static final int FILLS = 4;
+
+  /** How Spark begins the error of a job that was ended; Spark 4 has a name for it before that. */
+  private static final Pattern CANCELLED =
+      Pattern.compile("(\\[SPARK_JOB_CANCELLED\\] )?Job \\d+ cancelled");
 
   private final SettingValues settings;
   private final SparkSession session;
@@ -62,6 +68,11 @@ final class InputPreparation {
    *     be made
    */
   PreparedInput prepare(String what, Supplier<PagedRows> prepared, int workers) {
+    // Adaptive execution runs the stages before a shuffle as soon as it is asked for partitions.
+    return ownReason(context, () -> stored(what, prepared, workers));
+  }
+
+  private PreparedInput stored(String what, Supplier<PagedRows> prepared, int workers) {
     if (durable.isPresent()) {
       return durable
           .get()
@@ -241,12 +252,14 @@ final class InputPreparation {
   }
 
   /**
-   * Runs a job of Spark's, and where a task has found that the rows can't be used, throws that.
-   * Spark lets a job run on whose thread is interrupted; here it is ended.
+   * Does what runs jobs of Spark's, and where a task has found that the rows can't be used, throws
+   * that. Spark lets a job run on whose thread is interrupted; here it is ended, and so are stages
+   * that adaptive execution has begun.
    *
-   * @throws RejoinException the task's; CANCELLED when the thread is interrupted
+   * @throws RejoinException the task's; CANCELLED when the thread is interrupted or a user has
+   *     ended such a job
    */
-  private static <T> T ownReason(SparkContext context, Callable<T> job) {
+  static <T> T ownReason(SparkContext context, Callable<T> job) {
     String tag = "rejoin-input-" + UUID.randomUUID();
     context.addJobTag(tag);
     try {
@@ -261,11 +274,22 @@ final class InputPreparation {
         if (cause instanceof RejoinException) {
           throw (RejoinException) cause;
         }
+        if (cause instanceof SparkException && isCancelled(cause.getMessage())) {
+          throw new RejoinException(
+              RejoinException.Code.CANCELLED,
+              "Spark ended the job that stores the input: " + cause.getMessage(),
+              failed);
+        }
       }
       throw Sneaky.rethrown(failed);
     } finally {
       context.removeJobTag(tag);
     }
+  }
+
+  /** Whether Spark says so of a job that was ended by a call or in its web UI. */
+  private static boolean isCancelled(String message) {
+    return message != null && CANCELLED.matcher(message).lookingAt();
   }
 
   /**

@@ -103,8 +103,7 @@ public final class PythonGang {
               beginning ->
                   data == null
                       ? gang.runWithoutRows()
-                      : gang.runWith(
-                          beginning.again() ? RejoinSpark.replanned(data) : data, divide));
+                      : gang.runWith(RejoinSpark.replanned(data), divide));
     } finally {
       output.runsIn(null);
     }

@@ -72,7 +72,7 @@ public final class RejoinSpark {
         .train(
             beginning ->
                 train(
-                    beginning.again() ? replanned(dataset) : dataset,
+                    replanned(dataset),
                     surroundings,
                     bounds,
                     settings,
@@ -138,7 +138,8 @@ public final class RejoinSpark {
 
   /**
    * The same data set with nothing computed of it yet, so that no shuffle file of lost rows is left
-   * among those of new ones. What the user has cached stays.
+   * among those of new ones, and no stage that was ended with an earlier fit: adaptive execution
+   * would wait for that one for ever. What the user has cached stays.
    */
   static <T> Dataset<T> replanned(Dataset<T> dataset) {
     return dataset.as(dataset.encoder());
@@ -148,7 +149,10 @@ public final class RejoinSpark {
   static <T> Dataset<T> divided(Dataset<T> dataset, int workers) {
     // Of the very plan that is run if they are as many as workers: to know them, adaptive execution
     // runs the stages behind a shuffle, and would run those of another plan once more.
-    int partitions = dataset.queryExecution().toRdd().getNumPartitions();
+    int partitions =
+        InputPreparation.ownReason(
+            dataset.sparkSession().sparkContext(),
+            () -> dataset.queryExecution().toRdd().getNumPartitions());
     if (partitions == workers) {
       return dataset;
     }

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.Communicator;
+import io.rejoin.Reduction;
 import io.rejoin.RejoinException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -18,6 +20,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -30,8 +33,11 @@ import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
+@Timeout(60)
 class InputPreparationTest {
   private static SparkSession session;
 
@@ -254,39 +260,140 @@ class InputPreparationTest {
     assertEquals(List.of(), stored());
   }
 
-  private static final CountDownLatch STORES = new CountDownLatch(1);
+  private static volatile CountDownLatch computes;
 
-  @Test
-  void an_interrupt_while_input_is_stored_ends_sparks_job_and_leaves_no_copies() throws Exception {
+  /** Numbers of which no task comes to an end until it is killed. */
+  private static Dataset<Long> withoutEnd() {
+    computes = new CountDownLatch(1);
     MapFunction<Long, Long> withoutEnd =
         row -> {
-          STORES.countDown();
+          computes.countDown();
           while (!TaskContext.get().isInterrupted()) {
             Thread.sleep(10);
           }
           throw new TaskKilledException();
         };
-    Dataset<Row> rows = session.range(0, 30, 1, 3).map(withoutEnd, Encoders.LONG()).toDF();
-    Thread driver = Thread.currentThread();
-    Thread interrupts =
+    return session.range(0, 30, 1, 3).map(withoutEnd, Encoders.LONG());
+  }
+
+  /** The error of a fit that is ended in this way while tasks compute its rows. */
+  private static RejoinException ended(Runnable end, Executable fit) throws InterruptedException {
+    Thread ends =
         new Thread(
             () -> {
               try {
-                STORES.await();
-                driver.interrupt();
+                computes.await();
+                end.run();
               } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
               }
             });
-    interrupts.start();
-    RejoinException cancelled;
+    ends.start();
     try {
-      cancelled = assertThrows(RejoinException.class, () -> opaque("replicate", rows));
+      return assertThrows(RejoinException.class, fit);
     } finally {
-      interrupts.join();
+      ends.join();
+    }
+  }
+
+  private static RejoinException interrupted(Executable fit) throws InterruptedException {
+    try {
+      return ended(Thread.currentThread()::interrupt, fit);
+    } finally {
       assertTrue(Thread.interrupted(), "it was interrupted");
     }
+  }
+
+  @Test
+  void an_interrupt_while_input_is_stored_ends_sparks_job_and_leaves_no_copies() throws Exception {
+    Dataset<Row> rows = withoutEnd().toDF();
+    RejoinException cancelled = interrupted(() -> opaque("replicate", rows));
     assertEquals(RejoinException.Code.CANCELLED, cancelled.code());
+    nothingIsLeft();
+  }
+
+  /** Adaptive execution runs the stage before the shuffle to know how many partitions there are. */
+  @Test
+  void an_interrupt_before_a_shuffle_of_the_input_ends_its_stage() throws Exception {
+    Dataset<Row> rows = withoutEnd().groupBy("value").count();
+    RejoinException cancelled = interrupted(() -> opaque("replicate", rows));
+    assertEquals(RejoinException.Code.CANCELLED, cancelled.code());
+    nothingIsLeft();
+
+    Dataset<Long> numbers = withoutEnd().repartition(3).distinct();
+    cancelled =
+        interrupted(() -> RejoinSpark.train(numbers, 3, InputPreparationTest::ranksThatRead));
+    assertEquals(RejoinException.Code.CANCELLED, cancelled.code());
+    nothingIsLeft();
+
+    Dataset<Row> classes =
+        withoutEnd()
+            .groupBy("value")
+            .count()
+            .selectExpr("cast(value % 2 as double) label", "array(float(value)) features");
+    RejoinEstimator<?> estimator = new RejoinEstimator<>(LocalSpark.classifier(3, 2));
+    cancelled = interrupted(() -> estimator.fit(classes));
+    assertEquals(RejoinException.Code.CANCELLED, cancelled.code());
+    nothingIsLeft();
+  }
+
+  private static int[] ranksThatRead(Communicator ranks, Iterable<Long> rows) {
+    ranks.load();
+    rows.forEach(row -> {});
+    int[] count = {1};
+    ranks.allreduce(count, Reduction.SUM);
+    return count;
+  }
+
+  private static volatile boolean isHeldUp;
+
+  /** Spark waits for ever for the shuffle of a plan whose stage was ended before. */
+  @Test
+  void a_training_that_was_interrupted_before_a_shuffle_can_be_run_again_on_the_same_data_set()
+      throws Exception {
+    computes = new CountDownLatch(1);
+    isHeldUp = true;
+    MapFunction<Long, Long> heldUp =
+        row -> {
+          computes.countDown();
+          while (isHeldUp) {
+            Thread.sleep(10);
+            TaskContext.get().killTaskIfInterrupted();
+          }
+          return row;
+        };
+    Dataset<Long> rows = session.range(0, 30, 1, 3).map(heldUp, Encoders.LONG()).distinct();
+    try {
+      interrupted(() -> RejoinSpark.train(rows, 3, InputPreparationTest::ranksThatRead));
+    } finally {
+      isHeldUp = false;
+    }
+    int[] ranks =
+        assertTimeoutPreemptively(
+            Duration.ofSeconds(60),
+            () -> RejoinSpark.train(rows, 3, InputPreparationTest::ranksThatRead));
+    assertEquals(3, ranks[0]);
+  }
+
+  @Test
+  void a_job_group_that_is_cancelled_while_input_is_computed_cancels_the_fit() throws Exception {
+    SparkContext context = session.sparkContext();
+    for (Dataset<Row> rows : List.of(withoutEnd().toDF(), withoutEnd().groupBy("value").count())) {
+      computes = new CountDownLatch(1);
+      context.setJobGroup("a fit", "a fit", false);
+      try {
+        RejoinException cancelled =
+            ended(() -> context.cancelJobGroup("a fit"), () -> opaque("replicate", rows));
+        assertEquals(RejoinException.Code.CANCELLED, cancelled.code());
+        assertTrue(cancelled.text().contains("Spark ended"), cancelled.text());
+      } finally {
+        context.clearJobGroup();
+      }
+      nothingIsLeft();
+    }
+  }
+
+  private static void nothingIsLeft() {
     assertTimeoutPreemptively(
         Duration.ofSeconds(60),
         () -> {

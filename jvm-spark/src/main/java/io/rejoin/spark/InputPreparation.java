@@ -19,6 +19,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.SparkException;
 import org.apache.spark.rdd.RDD;
+import org.apache.spark.rdd.ReliableRDDCheckpointData;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -202,12 +203,23 @@ final class InputPreparation {
     // order.
     pages.persist(StorageLevel.DISK_ONLY());
     pages.checkpoint();
+    // Spark leaves the files there, even when the application ends.
+    Runnable release = () -> ReliableRDDCheckpointData.cleanCheckpoint(context, pages.id());
+    boolean isStored = false;
     try {
-      ownReason(pages.context(), pages::count);
+      try {
+        ownReason(pages.context(), pages::count);
+      } finally {
+        PreparedInput.free(() -> pages.unpersist(true));
+      }
+      PreparedInput input = readAgain(pages, release);
+      isStored = true;
+      return input;
     } finally {
-      PreparedInput.free(() -> pages.unpersist(true));
+      if (!isStored) {
+        PreparedInput.free(release);
+      }
     }
-    return readAgain(pages);
   }
 
   private PreparedInput reread(String what, RDD<byte[]> pages) {
@@ -219,11 +231,11 @@ final class InputPreparation {
               + " per worker",
           what);
     }
-    return readAgain(pages);
+    return readAgain(pages, () -> {});
   }
 
   /** Reads the pages once for their fingerprints; nothing but the RDD that makes them has them. */
-  private static PreparedInput readAgain(RDD<byte[]> pages) {
+  private static PreparedInput readAgain(RDD<byte[]> pages, Runnable release) {
     List<PartitionPages> partitions =
         collect(
             new DerivedRdd<>(
@@ -235,7 +247,7 @@ final class InputPreparation {
                                 split.index(),
                                 ScalaCollections.iterator(pages.iterator(split.of(0), context))))
                         .iterator()));
-    return new PreparedInput(new StoredPages(pages, null, partitions), Integer.MAX_VALUE, () -> {});
+    return new PreparedInput(new StoredPages(pages, null, partitions), Integer.MAX_VALUE, release);
   }
 
   private static boolean shuffles(RDD<?> rdd, Set<Integer> seen) {

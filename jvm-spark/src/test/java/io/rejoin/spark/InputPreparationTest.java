@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.Communicator;
 import io.rejoin.Reduction;
 import io.rejoin.RejoinException;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -19,6 +21,7 @@ import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
@@ -209,7 +212,8 @@ class InputPreparationTest {
   }
 
   @Test
-  void checkpointing_needs_its_directory_and_keeps_the_rows(@TempDir Path directory) {
+  void checkpointing_needs_its_directory_and_keeps_the_rows_as_long_as_the_fit(
+      @TempDir Path directory) throws IOException {
     Dataset<Row> rows = LocalSpark.rows(session, 300, 1).repartition(3).cache();
     assertTrue(refused("checkpoint", rows).contains("setCheckpointDir"));
 
@@ -220,6 +224,18 @@ class InputPreparationTest {
       try (PreparedInput stored = prepare("replicate", rows)) {
         assertEquals(text(pages(stored)), text(kept));
       }
+      assertNotEquals(List.of(), files(directory));
+    }
+    assertEquals(List.of(), files(directory), "what a fit leaves behind");
+
+    Dataset<Row> broken = rows.selectExpr("raise_error('on purpose') label", "features");
+    assertThrows(Exception.class, () -> opaque("checkpoint", broken));
+    assertEquals(List.of(), files(directory), "what a fit leaves behind that has failed");
+  }
+
+  private static List<Path> files(Path directory) throws IOException {
+    try (Stream<Path> all = Files.walk(directory)) {
+      return all.filter(Files::isRegularFile).collect(Collectors.toList());
     }
   }
 

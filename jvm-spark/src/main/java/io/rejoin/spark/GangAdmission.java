@@ -57,6 +57,7 @@ final class GangAdmission {
     long firstSince = -1;
     boolean logged = false;
     long askedAgain = 0;
+    int asked = 0;
     queue.add(ticket);
     try {
       while (true) {
@@ -93,7 +94,7 @@ final class GangAdmission {
         }
         if (slots < tasks && millisSince(queued) >= askedAgain) {
           askedAgain = Math.max(ASK_MILLIS, 2 * askedAgain);
-          askForExecutors(context, tasks - slots);
+          asked += askForExecutors(context, tasks - slots, asked);
         }
         wait(LOOK_MILLIS);
       }
@@ -133,12 +134,17 @@ final class GangAdmission {
    * Dynamic allocation learns only so of what is missing; it gives up what is not used later. It is
    * asked again, ever more seldom, while they don't come: when it lowers its own target after a
    * stage, what was asked for before is gone with it. Each time for more, as a number of all would
-   * be less than what it wants for other jobs.
+   * be less than what it wants for other jobs, up to the most that it may have.
+   *
+   * @param asked how many this wait has asked for before
+   * @return how many it asks for now
    */
-  private static void askForExecutors(SparkContext context, int missingSlots) {
+  private static int askForExecutors(SparkContext context, int missingSlots, int asked) {
     int cores = context.getConf().getInt("spark.executor.cores", 1);
     int perExecutor = Math.max(1, cores / context.getConf().getInt("spark.task.cpus", 1));
-    SharedExecutors.of(context).more(context, (missingSlots + perExecutor - 1) / perExecutor);
+    int missing = (missingSlots + perExecutor - 1) / perExecutor;
+    int there = InputPreparation.executors(context);
+    return SharedExecutors.of(context).more(context, missing, there, asked);
   }
 
   private RejoinException tooLate(int tasks, int slots, SettingValues settings) {

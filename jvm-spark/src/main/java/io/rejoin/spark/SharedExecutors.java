@@ -9,6 +9,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -99,12 +100,38 @@ final class SharedExecutors {
     return (int) leaving.values().stream().flatMap(Set::stream).distinct().count();
   }
 
-  /** Asks for so many more, where Spark allocates executors by what is to be done. */
-  void more(SparkContext context, int executors) {
-    if (isDynamic(context)) {
-      LOG.info("asking for {} more executors", executors);
-      ask(executors, () -> context.requestExecutors(executors));
+  /**
+   * Asks for so many more, where Spark allocates executors by what is to be done; never for more
+   * than it may have. What Spark adds to its target by such a call it doesn't compare with that.
+   *
+   * @param there how many executors there are
+   * @param asked how many more were asked for before by who waits
+   * @return how many it has asked for
+   */
+  int more(SparkContext context, int executors, int there, int asked) {
+    int most = mostExecutors(context.getConf());
+    if (!isDynamic(context) || there >= most) {
+      return 0;
     }
+    int more = allowed(context.getConf(), executors, there, asked);
+    if (more == executors) {
+      LOG.info("asking for {} more executors", more);
+      ask(more, () -> context.requestExecutors(more));
+    } else {
+      // Those that were asked for may be forgotten since: Spark has lowered its target then.
+      LOG.info("asking for all executors that there may be, {}", most);
+      ask(most, () -> context.requestTotalExecutors(most, 0, ScalaCollections.noMap()));
+    }
+    return more;
+  }
+
+  /** How many of so many more executors may be added. */
+  static int allowed(SparkConf conf, int executors, int there, int asked) {
+    return (int) Math.max(0, Math.min(executors, (long) mostExecutors(conf) - there - asked));
+  }
+
+  private static int mostExecutors(SparkConf conf) {
+    return conf.getInt("spark.dynamicAllocation.maxExecutors", Integer.MAX_VALUE);
   }
 
   private static boolean isDynamic(SparkContext context) {

@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.Set;
+import org.apache.spark.SparkConf;
 import org.junit.jupiter.api.Test;
 
 class SharedExecutorsTest {
@@ -28,5 +29,16 @@ class SharedExecutorsTest {
     assertEquals(2, executors.leaving(other, Set.of("3", "5")));
     assertEquals(2, executors.leaving(one, Set.of()));
     assertEquals(0, executors.leaving(other, Set.of()));
+  }
+
+  @Test
+  void no_more_executors_are_asked_for_than_dynamic_allocation_may_have() {
+    SparkConf conf = new SparkConf(false);
+    assertEquals(3, SharedExecutors.allowed(conf, 3, 1, 12));
+    conf.set("spark.dynamicAllocation.maxExecutors", "5");
+    assertEquals(3, SharedExecutors.allowed(conf, 3, 1, 0));
+    assertEquals(1, SharedExecutors.allowed(conf, 3, 1, 3));
+    assertEquals(0, SharedExecutors.allowed(conf, 3, 1, 4));
+    assertEquals(0, SharedExecutors.allowed(conf, 3, 7, 0));
   }
 }

@@ -70,12 +70,17 @@ public final class SettingValues implements Serializable {
    * to be changed. Any other failure stays what it is.
    */
   public RejoinException portsAreTaken(Setting ports, RejoinException failure) {
+    return portsAreTaken(ports, name(ports), failure);
+  }
+
+  /** The same for ports that a user may have set by another name. */
+  public RejoinException portsAreTaken(Setting ports, String name, RejoinException failure) {
     if (text(ports).equals("0") || failure.code() != RejoinException.Code.IO) {
       return failure;
     }
     return new RejoinException(
         RejoinException.Code.BAD_ARGUMENT,
-        failure.text() + " (" + name(ports) + " is " + text(ports) + ")",
+        failure.text() + " (" + name + " is " + text(ports) + ")",
         failure);
   }
 

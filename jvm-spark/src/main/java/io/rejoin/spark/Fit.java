@@ -57,7 +57,12 @@ final class Fit<M extends Model<M>> {
     refuseGpu(validated);
     SettingValues settings = tracker.over(set);
     WorldBounds bounds =
-        WorldBounds.of(settings, context.getConf(), runtime.numWorkers(), "numWorkers");
+        WorldBounds.of(
+            settings,
+            context.getConf(),
+            runtime.numWorkers(),
+            "numWorkers",
+            surroundings.membersSetting());
     refuseChangingWorlds(settings);
     TrainingSpec.check(bounds.max(), stock.parameters());
 

@@ -129,7 +129,7 @@ final class GangJob {
     try {
       return Tracker.open(job, secret, trackerSettings);
     } catch (RejoinException e) {
-      throw settings.portsAreTaken(CommonSettings.TRACKER_PORTS, e);
+      throw settings.portsAreTaken(CommonSettings.TRACKER_PORTS, surroundings.portsSetting(), e);
     }
   }
 

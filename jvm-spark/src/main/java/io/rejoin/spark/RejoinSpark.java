@@ -67,7 +67,11 @@ public final class RejoinSpark {
     refuseUnsendable(function);
     WorldBounds bounds =
         WorldBounds.of(
-            settings, surroundings.context().getConf(), workers, "the number of workers");
+            settings,
+            surroundings.context().getConf(),
+            workers,
+            "the number of workers",
+            surroundings.membersSetting());
     return new Beginnings(settings, surroundings, options.faults)
         .train(
             beginning ->

@@ -12,10 +12,11 @@ final class StockTracker {
     this.stock = stock;
   }
 
-  /** The surroundings with the stock tracker's host, and the name of its timeout. */
+  /** The surroundings with the stock tracker's host, and the names of its timeout and its port. */
   Surroundings host(Surroundings surroundings) {
     Surroundings named =
         stock.timeout() > 0 ? surroundings.membersSetting("rabitTrackerTimeout") : surroundings;
+    named = stock.port() > 0 ? named.portsSetting("rabitTrackerPort") : named;
     boolean isSet = stock.hostIp() != null && !stock.hostIp().isEmpty();
     return isSet ? named.trackerHost(stock.hostIp()) : named;
   }

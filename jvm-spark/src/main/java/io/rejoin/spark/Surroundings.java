@@ -22,28 +22,39 @@ final class Surroundings {
   private final int workers;
   private final String trackerHost;
   private final String membersSetting;
+  private final String portsSetting;
 
   Surroundings(SparkContext context, int workers) {
-    this(context, workers, "", "spark.rejoin.members.timeout");
+    this(context, workers, "", "spark.rejoin.members.timeout", "spark.rejoin.tracker.ports");
   }
 
   private Surroundings(
-      SparkContext context, int workers, String trackerHost, String membersSetting) {
+      SparkContext context,
+      int workers,
+      String trackerHost,
+      String membersSetting,
+      String portsSetting) {
     this.context = context;
     this.conf = context.getConf();
     this.workers = workers;
     this.trackerHost = trackerHost;
     this.membersSetting = membersSetting;
+    this.portsSetting = portsSetting;
   }
 
   /** The same with another address of the driver, where the tracker listens and is reached. */
   Surroundings trackerHost(String host) {
-    return new Surroundings(context, workers, host, membersSetting);
+    return new Surroundings(context, workers, host, membersSetting, portsSetting);
   }
 
   /** The same with another setting that says how long a rank may be missing. */
   Surroundings membersSetting(String name) {
-    return new Surroundings(context, workers, trackerHost, name);
+    return new Surroundings(context, workers, trackerHost, name, portsSetting);
+  }
+
+  /** The same with another setting that says where the tracker listens. */
+  Surroundings portsSetting(String name) {
+    return new Surroundings(context, workers, trackerHost, membersSetting, name);
   }
 
   SparkContext context() {
@@ -136,6 +147,11 @@ final class Surroundings {
   /** The setting that says how long a rank may be missing. */
   String membersSetting() {
     return membersSetting;
+  }
+
+  /** The setting that says at which ports the tracker may listen. */
+  String portsSetting() {
+    return portsSetting;
   }
 
   /**

@@ -49,10 +49,12 @@ final class WorldBounds {
    * number of workers.
    *
    * @param workersName what the number of workers is called where the user sets it
+   * @param membersName what the time is called for which a rank may be missing
    * @throws RejoinException BAD_ARGUMENT for bounds that can't be, and for settings that don't go
    *     together with any
    */
-  static WorldBounds of(SettingValues settings, SparkConf conf, int workers, String workersName) {
+  static WorldBounds of(
+      SettingValues settings, SparkConf conf, int workers, String workersName, String membersName) {
     if (!areSet(settings)) {
       return fixed(workers, workersName);
     }
@@ -86,7 +88,7 @@ final class WorldBounds {
           timeout,
           settings.name(CommonSettings.HEARTBEAT),
           settings.number(CommonSettings.HEARTBEAT),
-          settings.name(CommonSettings.MEMBERS_TIMEOUT),
+          membersName,
           members);
     }
     long interval = settings.number(SparkSettings.RESIZE_INTERVAL);

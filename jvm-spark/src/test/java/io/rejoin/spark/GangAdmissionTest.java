@@ -129,7 +129,11 @@ class GangAdmissionTest {
     Map<String, String> bounds =
         Map.of("spark.rejoin.workers.min", "" + min, "spark.rejoin.workers.max", "" + max);
     return WorldBounds.of(
-        SparkSettings.of(bounds), new SparkConf(false), workers, "the number of workers");
+        SparkSettings.of(bounds),
+        new SparkConf(false),
+        workers,
+        "the number of workers",
+        "spark.rejoin.members.timeout");
   }
 
   private GangAdmission.AdmittedGang admit(WorldBounds bounds) {

@@ -8,6 +8,9 @@ import io.rejoin.RejoinException;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import io.rejoin.spark.connect.ConnectDataset;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.util.Map;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.SparkContext;
@@ -113,5 +116,34 @@ class SurroundingsTest {
     SettingValues stocks = theirs.over(ours);
     assertEquals("31234-31234", stocks.text(CommonSettings.TRACKER_PORTS));
     assertEquals(90_000, stocks.number(CommonSettings.MEMBERS_TIMEOUT));
+  }
+
+  @Test
+  void what_a_stock_setting_of_a_tracker_says_is_refused_by_its_name() throws IOException {
+    XGBoostClassifier hasty = LocalSpark.classifier(2, 2);
+    hasty.setRabitTrackerTimeout(20);
+    session.conf().set("spark.rejoin.workers.min", "1");
+    try {
+      String text = refused(hasty);
+      assertTrue(text.contains("less than rabitTrackerTimeout (20000 ms)"), text);
+    } finally {
+      session.conf().unset("spark.rejoin.workers.min");
+    }
+    try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      int port = taken.getLocalPort();
+      XGBoostClassifier fixed = LocalSpark.classifier(2, 2);
+      fixed.setRabitTrackerPort(port);
+      String text = refused(fixed);
+      assertTrue(text.contains("(rabitTrackerPort is " + port), text);
+    }
+  }
+
+  private static String refused(XGBoostClassifier classifier) {
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () -> new RejoinEstimator<>(classifier).fit(LocalSpark.rows(session, 100, 1)));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code(), failure.text());
+    return failure.text();
   }
 }

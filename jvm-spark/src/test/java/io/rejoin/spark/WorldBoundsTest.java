@@ -17,7 +17,8 @@ class WorldBoundsTest {
     for (int i = 0; i < settings.length; i += 2) {
       map.put("spark.rejoin." + settings[i], settings[i + 1]);
     }
-    return WorldBounds.of(SparkSettings.of(map), conf, 4, "numWorkers");
+    return WorldBounds.of(
+        SparkSettings.of(map), conf, 4, "numWorkers", "spark.rejoin.members.timeout");
   }
 
   private static WorldBounds of(String... settings) {

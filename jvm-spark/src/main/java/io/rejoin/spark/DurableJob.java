@@ -15,6 +15,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
@@ -170,7 +171,7 @@ final class DurableJob implements AutoCloseable {
       try {
         T result = training.get();
         // A model is one, whoever has the folder.
-        job.within("removed", job.lock::remove);
+        job.remove();
         if (job.lock.isKnownLost()) {
           // It has interrupted the training, which was over.
           Thread.interrupted();
@@ -185,7 +186,7 @@ final class DurableJob implements AutoCloseable {
         if (job.isRefused
             || (failed instanceof RejoinException
                 && OF_NO_USE.contains(((RejoinException) failed).code()))) {
-          job.within("removed", job.lock::remove);
+          job.remove();
           if (!job.isRefused
               && ((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST) {
             // It may begin again, as the same one.
@@ -284,35 +285,63 @@ final class DurableJob implements AutoCloseable {
     return loss.get();
   }
 
+  /** What is removed file by file, which may be many pages, takes as long as that goes on. */
+  private void remove() {
+    within("removed", lock::remove, lock::removed);
+  }
+
+  private void within(String done, Runnable work) {
+    within(done, work, () -> 0);
+  }
+
   /**
    * Does something with the folder, and doesn't wait for a file system that hangs, as a mounted one
    * may for ever: neither a model nor an end is held up by it.
+   *
+   * @param progress a number that grows while the file system answers
    */
-  private void within(String done, Runnable work) {
+  private void within(String done, Runnable work, LongSupplier progress) {
     Thread worker = new Thread(work, "rejoin-durable-end");
     worker.setDaemon(true);
     worker.start();
-    long begun = System.nanoTime();
+    if (!hasEnded(worker, LIMIT_MILLIS, progress)) {
+      LOG.warn(
+          "durable folder {} couldn't be {}: {}. Look after it by hand",
+          folder,
+          done,
+          Thread.currentThread().isInterrupted()
+              ? "the thread that waited for that was interrupted"
+              : "its file system didn't answer for " + LIMIT_MILLIS / 1000 + " s");
+    }
+  }
+
+  /**
+   * Waits for the end of a thread, as long as it gets on within the limit each time. An interrupt
+   * is kept for later; from then on it is waited no more than to the end of the limit.
+   */
+  static boolean hasEnded(Thread worker, long limitMillis, LongSupplier progress) {
     // The lock interrupts whoever trains when it is lost, which may be found just here.
     boolean interrupted = false;
-    for (long left = LIMIT_MILLIS; worker.isAlive() && left > 0; ) {
+    long seen = progress.getAsLong();
+    long begun = System.nanoTime();
+    for (long left = limitMillis; worker.isAlive() && left > 0; ) {
       try {
         worker.join(left);
       } catch (InterruptedException meanwhile) {
         interrupted = true;
       }
-      left = LIMIT_MILLIS - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+      left = limitMillis - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+      long now = progress.getAsLong();
+      if (left <= 0 && now > seen && !interrupted) {
+        LOG.info("a durable folder is being removed: {} files so far", now);
+        seen = now;
+        begun = System.nanoTime();
+        left = limitMillis;
+      }
     }
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
-    if (worker.isAlive()) {
-      LOG.warn(
-          "durable folder {} couldn't be {} within {} s: its file system doesn't answer. Look after"
-              + " it by hand",
-          folder,
-          done,
-          LIMIT_MILLIS / 1000);
-    }
+    return !worker.isAlive();
   }
 }

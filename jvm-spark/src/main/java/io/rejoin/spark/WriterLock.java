@@ -49,6 +49,7 @@ final class WriterLock implements AutoCloseable {
   private long number;
   private boolean isOver;
   private volatile String lostTo;
+  private volatile long removed;
 
   private WriterLock(DurableFolder of, String owner, Runnable whenLost) {
     this.of = of;
@@ -232,6 +233,11 @@ final class WriterLock implements AutoCloseable {
             + " s; that one trains on");
   }
 
+  /** How many files {@link #remove} has removed so far. */
+  long removed() {
+    return removed;
+  }
+
   /** Whether it is known that another application has taken it over. */
   boolean isKnownLost() {
     return lostTo != null;
@@ -239,7 +245,7 @@ final class WriterLock implements AutoCloseable {
 
   /**
    * Removes the folder with all that is in it, if it is seen to be held; and ends. It stays locked
-   * while that takes, which may be minutes.
+   * while that takes, which may be minutes; {@link #removed} says whether it gets on.
    */
   synchronized void remove() {
     try {
@@ -263,6 +269,7 @@ final class WriterLock implements AutoCloseable {
           }
         }
         files.remove(name);
+        removed++;
       }
       // The lock goes last: whoever comes in between waits, and finds all of it or nothing.
       close();

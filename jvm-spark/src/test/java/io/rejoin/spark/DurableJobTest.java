@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -22,6 +23,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import ml.dmlc.xgboost4j.java.XGBoostError;
@@ -249,6 +252,34 @@ class DurableJobTest {
     again.model(session.createDataFrame(rows().toJavaRDD(), rows().schema()));
     assertTrue(again.rounds.get(0) >= LAST_ROUND - 1, "rounds: " + again.rounds);
     assertEquals(List.of(), trainings());
+  }
+
+  @Test
+  void a_folder_is_waited_for_as_long_as_files_of_it_are_removed_and_no_longer() {
+    CountDownLatch end = new CountDownLatch(1);
+    Thread works =
+        new Thread(
+            () -> {
+              try {
+                end.await();
+              } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+              }
+            });
+    works.start();
+    assertFalse(DurableJob.hasEnded(works, 20, () -> 7), "it hangs");
+    AtomicLong removed = new AtomicLong();
+    boolean ended =
+        DurableJob.hasEnded(
+            works,
+            100,
+            () -> {
+              if (removed.get() == 5) {
+                end.countDown();
+              }
+              return removed.incrementAndGet();
+            });
+    assertTrue(ended, removed + " files were removed meanwhile");
   }
 
   private Dataset<Row> fold(String which) {

@@ -33,14 +33,15 @@ final class Beginnings {
   /**
    * Trains.
    *
-   * @param training one training from its data set to its model, which frees its pages itself
+   * @param training one training from its data set to its model, with these faults. It uses no plan
+   *     of an earlier one, and frees its pages itself
    * @throws RejoinException the training's; INPUT_LOST if it may not begin again, or not once more:
    *     input is lost by deaths, so it may be lost as often as a rank may die
    */
-  <M> M train(Function<Beginning, M> training) {
+  <M> M train(Function<Faults, M> training) {
     for (int number = 0; ; number++) {
       try {
-        return training.apply(new Beginning(number > 0, number > 0 ? Faults.none() : faults));
+        return training.apply(number > 0 ? Faults.none() : faults);
       } catch (RejoinException lost) {
         if (lost.code() != RejoinException.Code.INPUT_LOST || !again) {
           throw lost;
@@ -64,26 +65,6 @@ final class Beginnings {
             mostSetting,
             lost.text());
       }
-    }
-  }
-
-  /** One training of those that may follow each other. */
-  static final class Beginning {
-    private final boolean again;
-    private final Faults faults;
-
-    private Beginning(boolean again, Faults faults) {
-      this.again = again;
-      this.faults = faults;
-    }
-
-    /** Whether the input of an earlier one was lost: no plan of that one may be used. */
-    boolean again() {
-      return again;
-    }
-
-    Faults faults() {
-      return faults;
     }
   }
 }

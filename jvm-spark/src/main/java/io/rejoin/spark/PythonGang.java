@@ -100,7 +100,7 @@ public final class PythonGang {
     try {
       return new Beginnings(settings, surroundings, Faults.none())
           .train(
-              beginning ->
+              none ->
                   data == null
                       ? gang.runWithoutRows()
                       : gang.runWith(RejoinSpark.replanned(data), divide));

@@ -89,8 +89,8 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
     // All of it each time: the stock estimator looks at the labels before it trains.
     return new Beginnings(settings, surroundings, faults)
         .train(
-            beginning ->
-                new Fit<>(this, stock, extractParamMap(), dataset, listeners, beginning.faults())
+            injected ->
+                new Fit<>(this, stock, extractParamMap(), dataset, listeners, injected)
                     .run(settings));
   }
 

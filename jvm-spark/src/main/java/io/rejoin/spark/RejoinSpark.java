@@ -74,7 +74,7 @@ public final class RejoinSpark {
             surroundings.membersSetting());
     return new Beginnings(settings, surroundings, options.faults)
         .train(
-            beginning ->
+            injected ->
                 train(
                     replanned(dataset),
                     surroundings,
@@ -82,7 +82,7 @@ public final class RejoinSpark {
                     settings,
                     function,
                     listeners,
-                    beginning.faults()));
+                    injected));
   }
 
   /** One training, from the data set to the model. */

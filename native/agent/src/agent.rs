@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a member takes where one version ends and the next one begins.
 pub struct Taken {
@@ -154,12 +154,13 @@ impl Agent {
             );
             return Err(Error::new(Code::BadArgument, text));
         }
+        let began = Instant::now();
         if let Some(listing) = &self.listing {
             listing.renew(&self.shared, at_most);
         }
         let wait = Waiting::new();
         self.shared.command(Command::Join { rank, attempt, fingerprint, offer, wait: wait.clone() });
-        wait.wait(at_most, || {
+        wait.wait(at_most.saturating_sub(began.elapsed()), || {
             let error = Error::new(
                 Code::TimedOut,
                 format!(

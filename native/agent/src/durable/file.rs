@@ -13,6 +13,7 @@ use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};
 use rejoin_transport::JobId;
+use std::collections::BTreeMap;
 use twox_hash::XxHash3_64;
 
 /// Bytes before the model.
@@ -135,8 +136,18 @@ pub(super) fn names(folder: &dyn Folder) -> Result<impl Iterator<Item = String>,
 /// # Errors
 /// `Io` when the folder can't be read.
 pub fn list(folder: &dyn Folder, job: JobId) -> Result<Vec<Found>, Error> {
+    list_again(folder, job, &[])
+}
+
+/// The same where these were there before: of a name that is there still no header is read.
+pub(super) fn list_again(folder: &dyn Folder, job: JobId, known: &[Found]) -> Result<Vec<Found>, Error> {
+    let known: BTreeMap<&str, &Found> = known.iter().map(|found| (found.name.as_str(), found)).collect();
     let mut found = Vec::new();
     for name in names(folder)?.filter(|name| name.starts_with(&job.to_string())) {
+        if let Some(known) = known.get(name.as_str()) {
+            found.push((*known).clone());
+            continue;
+        }
         match header(folder, &name) {
             Ok((of, checkpoint, world)) if of == job => found.push(Found { checkpoint, world, name }),
             Ok(_) => log::warn!("{folder}/{name} is of another job than its name says, and is not used"),
@@ -197,6 +208,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let local = LocalFolder(folder.path().into());
         (folder, local)
+    }
+
+    #[test]
+    fn of_a_file_that_is_known_no_header_is_read_again() {
+        let (at, folder) = folder();
+        write(&folder, JOB, &checkpoint(3, b"three"), 1, b"three").unwrap();
+        let known = list(&folder, JOB).unwrap();
+        write(&folder, JOB, &checkpoint(4, b"four"), 1, b"four").unwrap();
+        let path = at.path().join(&known[0].name);
+        std::fs::write(&path, "something else").unwrap();
+        let versions = |known: &[Found]| -> Vec<u32> {
+            list_again(&folder, JOB, known).unwrap().iter().map(|found| found.checkpoint.version.0).collect()
+        };
+        assert_eq!(versions(&[]), [4]);
+        assert_eq!(versions(&known), [3, 4]);
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(versions(&known), [4], "it is gone");
     }
 
     #[test]

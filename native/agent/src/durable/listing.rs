@@ -1,8 +1,10 @@
 //! What of a job is in its folder of durable checkpoints, as this process knows it.
 
-use super::{file, CheckpointFile, Durable, WRITE_TIMEOUT};
+use super::file::{self, Found};
+use super::{CheckpointFile, Durable, WRITE_TIMEOUT};
 use crate::control::{Command, Shared};
 use crossbeam::channel::bounded;
+use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Checkpoint;
 use rejoin_transport::JobId;
@@ -13,12 +15,14 @@ use std::time::Duration;
 pub(crate) struct Listing {
     durable: Durable,
     job: JobId,
+    /// What was there when it was listed last. A file is written once, so its header isn't read again.
+    known: Mutex<Vec<Found>>,
 }
 
 impl Listing {
     /// Of the files of this number.
     pub(crate) fn of(durable: Durable, job: JobId) -> Self {
-        Listing { durable, job }
+        Listing { durable, job, known: Mutex::default() }
     }
 
     /// The checkpoints that are there.
@@ -27,7 +31,9 @@ impl Listing {
     /// `Io` when the folder can't be read.
     pub(crate) fn found(&self) -> Result<Vec<(Checkpoint, CheckpointFile)>, Error> {
         let folder = &self.durable.folder;
-        let found = file::list(&**folder, self.job)?;
+        let known = self.known.lock().clone();
+        let found = file::list_again(&**folder, self.job, &known)?;
+        *self.known.lock() = found.clone();
         let place = |name| CheckpointFile { folder: folder.clone(), name };
         Ok(found.into_iter().map(|found| (found.checkpoint, place(found.name))).collect())
     }

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Most ranks of a run.
 pub const MOST_RANKS: u32 = 4096;
 
+/// What an agent uses is written though it is what it was, since a log tells how long its tracker was there.
+const PULSE: Duration = Duration::from_secs(30);
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -128,8 +131,8 @@ pub struct Recorder {
     before: Option<Duration>,
     generation: Option<Generation>,
     places: BTreeMap<u32, (Option<u32>, Option<u32>)>,
-    /// What each agent has said of its memory last.
-    usages: BTreeMap<AgentId, Event>,
+    /// What each agent has said of its memory, and when that was written last.
+    usages: BTreeMap<AgentId, (Instant, Event)>,
     file: Option<File>,
     failure: Option<io::Error>,
 }
@@ -232,7 +235,13 @@ impl Recorder {
                 self.places.insert(rank.0, (version, Some(*seqno)));
             }
             // Every agent says it every other second, for days.
-            Event::Usage { agent, .. } if self.usages.insert(*agent, event.clone()).as_ref() == Some(&event) => return,
+            Event::Usage { agent, .. } => {
+                let written = self.usages.get(agent);
+                if written.is_some_and(|(at, usage)| *usage == event && at.elapsed() < PULSE) {
+                    return;
+                }
+                self.usages.insert(*agent, (Instant::now(), event.clone()));
+            }
             _ => {}
         }
         let (rank, incarnation) = subject(&event);

@@ -448,13 +448,13 @@ fn a_plan_of_many_ranks_whose_own_models_are_durable_fits_into_a_message() {
     let common = Checkpoint { has_own: true, ..of(1, 5) };
     let start = JobStart::Durable(Origin { checkpoint: common, world, ..origin() });
     let mut desk = Desk::with(TrackerConfig { start, ..config(world) });
+    // Numbers of processes are random, and long.
+    let agent = |rank: u32| AgentId((u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let own = |rank| Checkpoint { owner: Some(Rank(rank)), has_own: false, ..common };
     let held: Vec<_> = std::iter::once(common).chain((0..world).map(own)).collect();
     for rank in 0..world {
         let link = u64::from(rank) + 1;
-        // Numbers of processes are random, and long.
-        let agent = AgentId(link.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let registration = Registration { agent, ..Desk::registration(link, Vec::new(), held.clone()) };
+        let registration = Registration { agent: agent(rank), ..Desk::registration(link, Vec::new(), held.clone()) };
         desk.says(link, AgentMessage::Register(registration));
         desk.joins(link, rank, attempt(0));
     }
@@ -467,9 +467,11 @@ fn a_plan_of_many_ranks_whose_own_models_are_durable_fits_into_a_message() {
     let length = rejoin_protocol::wire::encode(&TrackerMessage::Plan(plan.clone())).len();
     assert!(length < PAYLOAD_LIMIT as usize / 4, "{length} bytes");
     let all: BTreeSet<AgentId> = plan.newcomers.iter().flat_map(|newcomer| newcomer.own_holders.clone()).collect();
-    assert!(plan
-        .newcomers
-        .iter()
-        .all(|newcomer| newcomer.own_holders.len() >= 2 && newcomer.own == Some(own(newcomer.rank.0))));
+    for newcomer in &plan.newcomers {
+        let Rank(rank) = newcomer.rank;
+        assert_eq!(newcomer.own, Some(own(rank)));
+        assert_eq!(newcomer.own_holders[0], agent(rank), "its own process comes first");
+        assert!(newcomer.own_holders.len() >= 8);
+    }
     assert_eq!(all.len(), world as usize, "not all are to ask the same ones");
 }

@@ -16,9 +16,10 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// So many processes are named that have a rank's own model. All have those that are durable, and a plan that named
-/// each of them for each rank would not fit into a message where there are some hundred.
-const NAMED_HOLDERS: usize = 8;
+/// So many processes are named in a plan that have ranks' own models, or eight for each rank if that is more. All have
+/// those that are durable, and a plan that named each of them for each rank would not fit into a message where all of
+/// some hundred ranks begin.
+const NAMED_HOLDERS: usize = 16_384;
 
 impl Tracker {
     /// Whatever the last input made due: a new view, a plan, the end of a time of recovery.
@@ -360,8 +361,11 @@ impl Tracker {
         };
         let heirs = of_a_former_world.map(|former| former.heirs(self.slots.len() as u32)).unwrap_or_default();
         let (mut newcomers, mut locals) = (Vec::new(), Vec::new());
+        let fresh = self.slots.iter().filter(|slot| slot.state == RankSlotState::Fresh).count();
+        let named = (NAMED_HOLDERS / fresh.max(1)).max(8);
         for (rank, slot) in self.slots.iter_mut().enumerate() {
             let (RankSlotState::Fresh, Some(incarnation)) = (&slot.state, slot.incarnation) else { continue };
+            let its = slot.agent;
             let rank = Rank(rank as u32);
             let local = slot.local(origin).cloned();
             let has_local = local.is_some();
@@ -369,11 +373,12 @@ impl Tracker {
             let was = of_a_former_world.map_or(Some(rank), |former| former.was(rank));
             let mut take = |owner: Option<Rank>| -> (Option<Checkpoint>, Vec<AgentId>) {
                 let mut owns = owner.and_then(|owner| owned.remove(&owner)).unwrap_or_default();
-                if owns.len() > NAMED_HOLDERS {
-                    // Others for each rank, so that not all ask the same ones.
+                if owns.len() > named {
+                    // Its own process, and others for each rank, so that not all ask the same ones.
                     let first = rank.0 as usize % owns.len();
                     owns.rotate_left(first);
-                    owns.truncate(NAMED_HOLDERS);
+                    owns.sort_by_key(|(agent, _)| *agent != its);
+                    owns.truncate(named);
                 }
                 (owns.first().map(|(_, own)| *own), owns.iter().map(|(agent, _)| *agent).collect())
             };

@@ -3,7 +3,7 @@ the object that an optimizer holds."""
 
 import pickle
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
@@ -26,12 +26,13 @@ def trained(value: Any) -> List[Any]:
     """Those in it, as far as :func:`restored` finds them."""
     found: List[Any] = []
     rest = [value] if "torch" in sys.modules else []
+    seen = set()  # of containers: one may be in itself
     while rest:
         each = rest.pop()
-        if isinstance(each, dict):
-            rest.extend(each.values())
-        elif isinstance(each, (list, tuple)):
-            rest.extend(each)
+        if isinstance(each, (dict, list, tuple)):
+            if id(each) not in seen:
+                seen.add(id(each))
+                rest.extend(each.values() if isinstance(each, dict) else each)
         elif is_trained(each):
             found.append(each)
     return found
@@ -45,16 +46,24 @@ class Pickler(pickle.Pickler):
         super().__init__(into, protocol=4)
         # Without it the bytes say which parts are one object, which a rank that was restored may see otherwise.
         self.fast = True
-        self._within_reach = {id(each) for each in trained(values)}
+        self._values = values
+        self._reached: Optional[Set[int]] = None
+
+    def _is_within_reach(self, value: Any) -> bool:
+        if self._reached is None:
+            # Not before there is a tensor: every part of the state is looked at for it.
+            self._reached = {id(each) for each in trained(self._values)}
+        return id(value) in self._reached
 
     def reducer_override(self, value: Any) -> Any:
         if not is_tensor(value):
             return NotImplemented
         arguments = (str(value.dtype).split(".")[-1], tuple(value.shape), _content(value))
-        if id(value) in self._within_reach:
+        own = is_trained(value)
+        if own and self._is_within_reach(value):
             is_parameter = isinstance(value, sys.modules["torch"].nn.Parameter)
             return _trained_tensor, (*arguments, bool(is_parameter), bool(value.requires_grad))
-        if is_trained(value):
+        if own:
             raise refused(
                 f"the state has a tensor that is trained ({_described(value)}) inside an object, and would put back "
                 "another one than the optimizer has; make what has a state_dict a value of its own, as "

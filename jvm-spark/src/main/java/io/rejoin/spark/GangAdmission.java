@@ -58,6 +58,7 @@ final class GangAdmission {
     boolean logged = false;
     long askedAgain = 0;
     int asked = 0;
+    int atFirst = -1;
     queue.add(ticket);
     try {
       while (true) {
@@ -94,7 +95,11 @@ final class GangAdmission {
         }
         if (slots < tasks && millisSince(queued) >= askedAgain) {
           askedAgain = Math.max(ASK_MILLIS, 2 * askedAgain);
-          asked += askForExecutors(context, tasks - slots, asked);
+          int there = InputPreparation.executors(context);
+          atFirst = atFirst < 0 ? there : atFirst;
+          // Those that have come were asked for, too.
+          int awaited = Math.max(0, asked - Math.max(0, there - atFirst));
+          asked += askForExecutors(context, tasks - slots, there, awaited);
         }
         wait(LOOK_MILLIS);
       }
@@ -136,15 +141,16 @@ final class GangAdmission {
    * stage, what was asked for before is gone with it. Each time for more, as a number of all would
    * be less than what it wants for other jobs, up to the most that it may have.
    *
-   * @param asked how many this wait has asked for before
+   * @param there how many executors there are
+   * @param awaited how many this wait has asked for that haven't come
    * @return how many it asks for now
    */
-  private static int askForExecutors(SparkContext context, int missingSlots, int asked) {
+  private static int askForExecutors(
+      SparkContext context, int missingSlots, int there, int awaited) {
     int cores = context.getConf().getInt("spark.executor.cores", 1);
     int perExecutor = Math.max(1, cores / context.getConf().getInt("spark.task.cpus", 1));
     int missing = (missingSlots + perExecutor - 1) / perExecutor;
-    int there = InputPreparation.executors(context);
-    return SharedExecutors.of(context).more(context, missing, there, asked);
+    return SharedExecutors.of(context).more(context, missing, there, awaited);
   }
 
   private RejoinException tooLate(int tasks, int slots, SettingValues settings) {

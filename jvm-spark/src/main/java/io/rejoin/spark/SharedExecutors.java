@@ -105,15 +105,15 @@ final class SharedExecutors {
    * than it may have. What Spark adds to its target by such a call it doesn't compare with that.
    *
    * @param there how many executors there are
-   * @param asked how many more were asked for before by who waits
+   * @param awaited how many more were asked for before by who waits, and haven't come
    * @return how many it has asked for
    */
-  int more(SparkContext context, int executors, int there, int asked) {
+  int more(SparkContext context, int executors, int there, int awaited) {
     int most = mostExecutors(context.getConf());
     if (!isDynamic(context) || there >= most) {
       return 0;
     }
-    int more = allowed(context.getConf(), executors, there, asked);
+    int more = allowed(context.getConf(), executors, there, awaited);
     if (more == executors) {
       LOG.info("asking for {} more executors", more);
       ask(more, () -> context.requestExecutors(more));
@@ -126,8 +126,8 @@ final class SharedExecutors {
   }
 
   /** How many of so many more executors may be added. */
-  static int allowed(SparkConf conf, int executors, int there, int asked) {
-    return (int) Math.max(0, Math.min(executors, (long) mostExecutors(conf) - there - asked));
+  static int allowed(SparkConf conf, int executors, int there, int awaited) {
+    return (int) Math.max(0, Math.min(executors, (long) mostExecutors(conf) - there - awaited));
   }
 
   private static int mostExecutors(SparkConf conf) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub const MOST_RANKS: u32 = 4096;
 
 /// What an agent uses is written though it is what it was, since a log tells how long its tracker was there.
-const PULSE: Duration = Duration::from_secs(30);
+const USAGE_AGAIN: Duration = Duration::from_secs(30);
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,7 +237,7 @@ impl Recorder {
             // Every agent says it every other second, for days.
             Event::Usage { agent, .. } => {
                 let written = self.usages.get(agent);
-                if written.is_some_and(|(at, usage)| *usage == event && at.elapsed() < PULSE) {
+                if written.is_some_and(|(at, usage)| *usage == event && at.elapsed() < USAGE_AGAIN) {
                     return;
                 }
                 self.usages.insert(*agent, (Instant::now(), event.clone()));

@@ -19,9 +19,6 @@ use std::time::{Duration, Instant};
 /// How many whole versions stay in the folder.
 const KEPT: usize = 2;
 
-/// A job's number as text.
-const JOB_DIGITS: usize = 32;
-
 /// A file that has not grown for so long, and isn't finished, is one whose writer was killed.
 const CUT_SHORT: Duration = Duration::from_secs(3600);
 
@@ -120,9 +117,9 @@ impl Writer {
 /// # Errors
 /// `BadState` when they are another job's.
 fn check_owner(durable: &Durable, job: JobId, identity: JobId) -> Result<(), Error> {
-    let mut number = [0; JOB_DIGITS];
-    let mark = mark(identity);
-    if durable.folder.read(&mark, 0, &mut number).is_err() || number == *job.to_string().as_bytes() {
+    let (own, mark) = (job.to_string(), mark(identity));
+    let mut number = vec![0; own.len()];
+    if durable.folder.read(&mark, 0, &mut number).is_err() || number == own.as_bytes() {
         return Ok(());
     }
     let text = format!(

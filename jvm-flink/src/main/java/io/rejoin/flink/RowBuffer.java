@@ -235,6 +235,7 @@ final class RowBuffer<T> {
   synchronized void load(VersionState state) {
     newest = state;
     loaded = true;
+    restored.clear();
     Map<SplitRows<T>, Integer> waiting = arrivals.counts();
     Map<SplitRows<T>, Integer> trained = new HashMap<>();
     List<SplitRows<T>> parts = kept.parts();

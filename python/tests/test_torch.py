@@ -236,6 +236,14 @@ LOST = """
     inside = [torch.nn.Linear(4, 3)]
     refused("BAD_ARGUMENT", "(torch.float32 of shape (3, 4)) inside an object", lambda: elastic.State(value=inside))
     refused("BAD_ARGUMENT", "detach() it", lambda: elastic.State(loss=trained.sum()))
+    around = [trained]
+    around.append(around)
+    try:
+        elastic.State(value=around)
+    except ValueError as error:
+        assert "cyclic" in str(error), error
+    else:
+        raise AssertionError("a list that contains itself can't be put back")
 
     state = elastic.State(first=trained, second=None, more=[])
     told = []
